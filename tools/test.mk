@@ -100,10 +100,12 @@ fuzzers: $(FUZZ) ; @:
 # First threads, which meet in new ways on every run: the thread tests again and again, plain and under
 # TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
 # bear. SOAK_SECONDS is for each of the two; 600 is the long one. Then tenants that do their worst
-# against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it. Last,
-# whether explain says of calls what they are told.
+# against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it. Then
+# whether explain says of calls what they are told. Last, RECORDED_CALLS through a gateway that records,
+# with memory, with Redis and across reloads: the replay decides each of them as it was.
 SOAK_SECONDS ?= 60
 SOAK_CALLS ?= 200000
+RECORDED_CALLS ?= 20000
 soak:
 	@$(MAKE) $(call programs,$(BUILD),$(THREAD_SRC))
 	@$(MAKE) VARIANT=tsan $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
@@ -114,5 +116,8 @@ soak:
 	@TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(BUILD)/e2e node --test tools/soak-takeover.mjs
 	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
 	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
+	@$(MAKE) $(E2E_MODULES)/installed
+	@RECORDED_CALLS=$(RECORDED_CALLS) TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) \
+	    node --test tests/e2e/recordings.mjs
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

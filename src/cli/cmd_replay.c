@@ -18,7 +18,7 @@
 
 /* What the command line asks for. */
 struct asked {
-    const char *spec, *config, *compare, *seed_text, *store, *prefix;
+    const char *spec, *config, *reloaded, *compare, *seed_text, *store, *prefix;
     uint64_t seed;
     struct tg_limiter limiter;
 };
@@ -64,8 +64,12 @@ static bool check_asked(const struct command *command, struct asked *asked)
         command_say(command, "-c decides by a whole gate, --limiter SPEC by one limiter; not both");
         return false;
     }
-    if (asked->config == NULL && (asked->compare != NULL || asked->seed_text != NULL)) {
-        command_say(command, "%s needs -c FILE", asked->compare != NULL ? "--compare" : "--seed");
+    if (asked->config == NULL &&
+        (asked->compare != NULL || asked->seed_text != NULL || asked->reloaded != NULL)) {
+        command_say(command, "%s needs -c FILE",
+                    asked->compare != NULL     ? "--compare"
+                    : asked->seed_text != NULL ? "--seed"
+                                               : "--reloaded");
         return false;
     }
     if (asked->prefix != NULL && asked->compare != NULL) {
@@ -93,10 +97,14 @@ static int replay_lines(struct replay_input *input, const struct asked *asked,
         return replay_by_limiter(input, &asked->limiter, store);
     if (replay_input_peek(input, &first, &status) && recording_is_first(input->reader, &first)) {
         if (store == NULL && asked->seed_text == NULL)
-            return replay_recording(input, asked->config, asked->compare);
+            return replay_recording(input, asked->config, asked->reloaded, asked->compare);
         command_say(input->command, "%s: a recording of serve has its own %s; leave out %s",
                     input->name, store != NULL ? "store" : "chance",
                     store != NULL ? "--store" : "--seed");
+        return STATUS_WRONG;
+    }
+    if (asked->reloaded != NULL) {
+        command_say(input->command, "%s: --reloaded is for a recording of serve", input->name);
         return STATUS_WRONG;
     }
     if (asked->compare != NULL)
@@ -137,11 +145,15 @@ static int run_replay(const struct command *self, int argc, char **argv)
 {
     struct asked asked = {.spec = NULL};
     const struct cli_option options[] = {
-        {"-c", "FILE", &asked.config, NULL},     {"--limiter", "SPEC", &asked.spec, NULL},
-        {"--seed", "N", &asked.seed_text, NULL}, {"--compare", "FILE2", &asked.compare, NULL},
-        {"--store", "URL", &asked.store, NULL},  {"--store-prefix", "P", &asked.prefix, NULL},
+        {"-c", "FILE", &asked.config, NULL},
+        {"--limiter", "SPEC", &asked.spec, NULL},
+        {"--seed", "N", &asked.seed_text, NULL},
+        {"--compare", "FILE2", &asked.compare, NULL},
+        {"--store", "URL", &asked.store, NULL},
+        {"--store-prefix", "P", &asked.prefix, NULL},
+        {"--reloaded", "FILES", &asked.reloaded, NULL},
     };
-    int operands = options_read(self, options, 6, argc, argv);
+    int operands = options_read(self, options, 7, argc, argv);
 
     if (operands < 0)
         return STATUS_WRONG;
@@ -166,7 +178,9 @@ static int run_replay(const struct command *self, int argc, char **argv)
 
 const struct command cmd_replay = {
     .name = "replay",
-    .arguments = "(-c FILE [--seed N] [--compare FILE2] | --limiter SPEC) [--store URL] [TRACE]",
+    .arguments =
+        "(-c FILE [--reloaded FILES] [--seed N] [--compare FILE2] | --limiter SPEC) [--store "
+        "URL] [TRACE]",
     .summary = "decide the calls of a trace in virtual time, JSON lines in and out",
     .help =
         "Reads the file TRACE, or stdin if it is left out or `-`: one call on each line,\n"
@@ -218,8 +232,9 @@ const struct command cmd_replay = {
         "\n"
         "A recording of `serve --record` is known by its first line. Its operations are repeated\n"
         "on the gates, keys and budgets of the whole configuration: each call is printed with\n"
-        "what is decided now and what was recorded, and if they differ, why; see\n"
-        "docs/recordings.md.\n"
+        "what is decided now and what was recorded, and if they differ, why. FILE is the\n"
+        "configuration that serve began with; --reloaded names those that it read later, with\n"
+        "commas between them. See docs/recordings.md.\n"
         "\n"
         "--store keeps rate and cost in Redis, with the clock of the trace; what is printed is\n"
         "the same to the byte. URL is one of\n"

@@ -117,7 +117,7 @@ static const char *const OUTCOMES[] = {"ok", "dropped", "cancelled", "refused"};
 static const char *const KEY_OUTCOMES[] = {"ok",      "limited",  "failed",
                                            "refused", "rejected", "cancelled"};
 static const char *const HOLDS[] = {"cooling", "broken", "busy"};
-static const char *const PLACES[] = {"", "gate", "slot", "money"};
+static const char *const PLACES[] = {"", "gate", "slot", "money", "key"};
 
 static void op_init(struct recorded_op *op)
 {
@@ -140,7 +140,8 @@ static void op_init(struct recorded_op *op)
     };
 }
 
-static const char *read_names(struct recording *recording, struct json_reader *reader)
+static const char *read_names(struct recording *recording, struct json_reader *reader,
+                              size_t *n_names)
 {
     char names[1024];
     struct json_text key;
@@ -149,13 +150,56 @@ static const char *read_names(struct recording *recording, struct json_reader *r
 
     json_enter(reader);
     while (json_next(reader, &key, &value))
-        if (value.kind == JSON_STRING && n + value.string.size + 2 <= sizeof names) {
+        if (value.kind == JSON_STRING && n + value.string.size + 1 <= sizeof names) {
             memcpy(names + n, value.string.bytes, value.string.size);
             n += value.string.size;
             names[n++] = '\0';
+            ++*n_names;
         }
-    names[n++] = '\0';
     return keep_text(recording, (struct json_text){names, n});
+}
+
+static void read_axis(struct json_reader *reader, struct tg_axes *axes, enum tg_axis axis)
+{
+    int64_t numbers[5] = {0};
+    struct json_text key;
+    struct json_value value;
+    int n = 0;
+
+    json_enter(reader);
+    while (json_next(reader, &key, &value))
+        if (n < COUNT(numbers))
+            numbers[n++] = integer_of(&value);
+    axes->present |= 1u << axis;
+    axes->decision[axis] = (struct tg_decision){.allowed = numbers[0] == 1,
+                                                .limit = numbers[1],
+                                                .remaining = numbers[2],
+                                                .reset_at = numbers[3],
+                                                .retry_after_ms = numbers[4]};
+}
+
+static const struct tg_axes *read_axes(struct recording *recording, struct json_reader *reader)
+{
+    struct tg_axes *axes = recording_get(recording, sizeof *axes);
+    struct json_text key;
+    struct json_value value;
+
+    if (axes == NULL)
+        return NULL;
+    json_enter(reader);
+    while (json_next(reader, &key, &value)) {
+        if (json_text_is(key, "rate") && value.kind == JSON_ARRAY)
+            read_axis(reader, axes, TG_AXIS_RATE);
+        else if (json_text_is(key, "cost") && value.kind == JSON_ARRAY)
+            read_axis(reader, axes, TG_AXIS_COST);
+        else if (json_text_is(key, "would_deny"))
+            axes->would_deny = (unsigned)integer_of(&value);
+        else if (json_text_is(key, "reset_at"))
+            axes->reset_at = integer_of(&value);
+        else if (json_text_is(key, "retry_after"))
+            axes->retry_after_ms = integer_of(&value);
+    }
+    return axes;
 }
 
 static void read_op_text(struct recording *recording, struct recorded_op *op, struct json_text key,
@@ -239,6 +283,8 @@ static void read_op_number(struct recorded_op *op, struct json_text key,
         }
     if (json_text_is(key, "q"))
         op->number = value->kind == JSON_INTEGER ? (uint64_t)value->integer : 0;
+    else if (json_text_is(key, "generation"))
+        op->generation = (uint64_t)integer_of(value);
     else if (json_text_is(key, "hold"))
         op->hold = real_of(value);
     else if (json_text_is(key, "sample"))
@@ -270,10 +316,16 @@ static void read_op(struct recording *recording, struct json_reader *reader, str
                 op->hint = value.boolean;
             else if (json_text_is(key, "of_group"))
                 op->of_group = value.boolean;
+            else if (json_text_is(key, "store_failed"))
+                op->store_failed = value.boolean;
+            break;
+        case JSON_OBJECT:
+            if (json_text_is(key, "store"))
+                op->axes = read_axes(recording, reader);
             break;
         case JSON_ARRAY:
             if (json_text_is(key, "tried"))
-                op->tried = read_names(recording, reader);
+                op->tried = read_names(recording, reader, &op->n_tried);
             break;
         default:
             read_op_number(op, key, &value);
@@ -345,6 +397,8 @@ static bool read_first(struct recording *recording, struct json_reader *reader,
             recording->t = integer_of(&value);
         else if (json_text_is(key, "ahead_ms") && value.kind == JSON_INTEGER)
             recording->ahead_ms = value.integer;
+        else if (json_text_is(key, "generation"))
+            recording->generation = (uint64_t)integer_of(&value);
         else if (json_text_is(key, "chance"))
             recording->chance = (uint64_t)integer_of(&value);
         else if (json_text_is(key, "workers"))
@@ -386,6 +440,8 @@ static bool read_call_member(struct recording *recording, struct json_text key,
                     call->priority = (enum tg_priority)i;
     } else if (json_text_is(key, "t")) {
         call->t = integer_of(value);
+    } else if (json_text_is(key, "generation")) {
+        call->generation = (uint64_t)integer_of(value);
     } else if (json_text_is(key, "value")) {
         call->value = real_of(value);
     } else if (json_text_is(key, "input_tokens")) {
@@ -498,13 +554,13 @@ static void put_in_order(struct recording *recording)
             recording->missing += number - expected;
         }
         expected = number + 1;
+        recording->ended |= recording->ops[i]->kind == RECORDED_END;
     }
 }
 
 bool recording_read(struct replay_input *input, struct line *first, struct recording *recording,
                     bool *more, int *status)
 {
-    uint64_t broken = 0;
     struct line line;
 
     *recording = (struct recording){.version = 0};
@@ -526,20 +582,14 @@ bool recording_read(struct replay_input *input, struct line *first, struct recor
             *more = true;
             break;
         }
-        if (broken > 0) {
-            *status = replay_input_stop(input, STATUS_WRONG, broken, "broken JSON");
-            return false;
-        }
         enum line_result result = read_line(recording, input->reader, &line, input->lines.number);
         if (result == LINE_NO_MEMORY) {
             *status = replay_input_stop(input, STATUS_FAILED, input->lines.number,
                                         tg_strerror(TG_ERR_MEMORY));
             return false;
         }
-        if (result == LINE_BROKEN) { /* good only as the last one of a process that was killed */
-            broken = input->lines.number;
-            recording->cut++;
-        }
+        /* The last one of a process that was killed, or one that a full disk took a part of. */
+        recording->cut += result == LINE_BROKEN;
     }
     if (!*more && *status != STATUS_DONE)
         return false;

@@ -27,7 +27,8 @@
     X(TICK, "tick")         /* waits and leases that are over */                                   \
     X(PROBE, "probe")       /* a key is tried by the gateway itself */                             \
     X(PROBED, "probed")                                                                            \
-    X(CHANGE, "change") /* a reload, or a change by the API */
+    X(CHANGE, "change") /* a reload, or a change by the API */                                     \
+    X(END, "end")       /* the process has ended */
 
 #define RECORDED_RESULTS(X)                                                                        \
     X(NOTHING, "")                                                                                 \
@@ -60,7 +61,7 @@ enum recorded_result {
 const char *recorded_kind_word(enum recorded_kind kind);
 const char *recorded_result_word(enum recorded_result result);
 
-enum recorded_place { PLACE_NONE, PLACE_GATE, PLACE_SLOT, PLACE_MONEY };
+enum recorded_place { PLACE_NONE, PLACE_GATE, PLACE_SLOT, PLACE_MONEY, PLACE_KEY };
 
 /* What came of an operation. Numbers that do not apply are -1, texts null. */
 struct recorded_outcome {
@@ -84,10 +85,14 @@ struct recorded_op {
     bool up_to, sent, of_group;
     bool hint; /* it was only asked how long to wait for a key */
     const char *model, *provider, *affinity, *prefer, *what, *detail;
-    const char *tried; /* names, each with a 0 behind it, and one more; null: none */
+    const char *tried; /* so many names, each with a 0 behind it; "": of a key that is gone */
+    size_t n_tried;
     int64_t cost, work, size, by, ttl, peek, actual, money, most, spent, uncertain, tokens, asked,
         until, room, cool_until;
     double hold, sample, latency, used;
+    uint64_t generation;        /* TICK: of the configuration whose slots were told; 0: not said */
+    const struct tg_axes *axes; /* what the remote store said of rate and cost; null: nothing */
+    bool store_failed;          /* it did not decide, and nobody else did */
     struct recorded_outcome came; /* what came of it then */
 };
 
@@ -96,6 +101,7 @@ struct recorded_call {
     uint64_t line; /* its number in the file */
     tg_ms t;       /* when it arrived */
     const char *id, *tenant, *user, *peer, *model;
+    uint64_t generation; /* the configuration that it ran under: a number of the run's */
     enum tg_priority priority;
     double value; /* negative: not stated */
     int64_t input_tokens, max_output_tokens;
@@ -119,6 +125,7 @@ struct recording {
     uint64_t chance;
     int64_t workers;
     const char *store, *config;
+    uint64_t generation; /* the number of the configuration that it began with */
     bool inherited;
     bool policy_learned;
     struct recorded_spend *spends;
@@ -128,7 +135,8 @@ struct recording {
     size_t n_ops, ops_room;
     uint64_t missing;       /* numbers that no line has */
     uint64_t first_missing; /* the least of them; 0: there is none */
-    uint64_t cut;           /* lines that are broken: the process was killed */
+    uint64_t cut;           /* lines that are broken: the process was killed, or its disk full */
+    bool ended;             /* it has its last line */
     struct recording_block *blocks;
 };
 

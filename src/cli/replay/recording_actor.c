@@ -5,7 +5,43 @@
 
 #include "lib/core/num.h"
 
-static const struct admission_ops NOBODY_WAITS = {.wait = NULL};
+/* ---- the remote store ---- */
+
+/* What it said then. If it was asked and answered later, that is another operation; if it was not
+ * asked then, nobody knows what it would have said: yes. */
+static bool told_by_store(struct admission_run *run, tg_ms now, enum tg_err *err,
+                          struct tg_axes *axes)
+{
+    const struct actor *actor = run->call->waiter;
+    const struct recorded_op *op = actor->op;
+
+    (void)now;
+    *axes = (struct tg_axes){.present = 0};
+    *err = TG_OK;
+    if (op == NULL)
+        return true;
+    if (op->store_failed)
+        *err = TG_ERR_STORE;
+    else if (op->axes != NULL)
+        *axes = *op->axes;
+    return op->came.to != RESULT_ASKING;
+}
+
+static void store_is_settled(struct admission_run *run, tg_ms now, int64_t actual)
+{
+    (void)run;
+    (void)now;
+    (void)actual;
+}
+
+static void store_is_refunded(struct admission_run *run, tg_ms now)
+{
+    (void)run;
+    (void)now;
+}
+
+static const struct admission_ops ACTOR_OPS = {
+    .ask = told_by_store, .settle = store_is_settled, .refund = store_is_refunded};
 
 /* ---- what came of it ---- */
 
@@ -39,9 +75,9 @@ struct recorded_outcome outcome_of_run(const struct admission_run *run,
 
 /* ---- what a call asks for ---- */
 
-static struct route *find_route(const struct recording_side *side, const struct recorded_op *op)
+static struct route *find_route(const struct actor *actor, const struct recorded_op *op)
 {
-    struct generation *generation = gateway_newest(side->gateway);
+    struct generation *generation = actor->generation;
     size_t model = op->model == NULL
                        ? CONFIG_NONE
                        : config_model(&generation->config, op->model, strlen(op->model));
@@ -56,10 +92,10 @@ static struct route *find_route(const struct recording_side *side, const struct 
     return NULL;
 }
 
-static struct tg_pool *find_pool(const struct recording_side *side, const struct recorded_op *op)
+static struct tg_pool *find_pool(const struct actor *actor, const struct recorded_op *op)
 {
-    struct generation *generation = gateway_newest(side->gateway);
-    const struct route *route = find_route(side, op);
+    struct generation *generation = actor->generation;
+    const struct route *route = find_route(actor, op);
 
     if (route != NULL)
         return route->pool;
@@ -72,7 +108,7 @@ static struct tg_pool *find_pool(const struct recording_side *side, const struct
 static bool fill_gate_call(struct actor *actor, bool with_model)
 {
     const struct recorded_call *call = actor->call;
-    const struct generation *generation = gateway_newest(actor->side->gateway);
+    const struct generation *generation = actor->generation;
     const char *tenant = call->tenant != NULL ? call->tenant : "";
     const char *peer = call->peer != NULL ? call->peer : tenant;
     const struct scopes_who who = {
@@ -110,6 +146,13 @@ static void end_run(struct admission_run *run, tg_ms now, enum tg_outcome outcom
         admission_run_end(run, now, &release);
 }
 
+/* A call that goes its own way may have what it is about to ask for: it gives that back first. */
+static void give_back_before(struct admission_run *run, tg_ms now)
+{
+    if (run->ops != NULL && run->state != ADMISSION_CHECKED)
+        end_run(run, now, TG_OUTCOME_REFUSED);
+}
+
 void actor_give_all_back(struct actor *actor, tg_ms now)
 {
     struct gateway *gateway = actor->side->gateway;
@@ -135,13 +178,16 @@ static struct recorded_outcome do_check(struct actor *actor, const struct record
 {
     struct tg_answer answer;
 
+    end_run(&actor->gate, now, TG_OUTCOME_REFUSED);
     if (!fill_gate_call(actor, false))
         return outcome_of(RESULT_FAILED);
-    admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call, &NOBODY_WAITS);
+    admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call, &ACTOR_OPS);
     actor->gate_call.peek = op->peek >= 0;
     actor->gate_call.debit.cost = op->peek >= 0 ? op->peek : 0;
+    actor->gate_call.known = actor->side->gateway->is_told ? op->axes : NULL;
     admission_run_precheck(&actor->gate, now, &answer);
     actor->gate_call.peek = false;
+    actor->gate_call.known = NULL;
     return outcome_of_run(&actor->gate, &answer);
 }
 
@@ -150,6 +196,7 @@ static struct recorded_outcome do_admit_gate(struct actor *actor, const struct r
 {
     struct tg_answer answer;
 
+    give_back_before(&actor->gate, now);
     if (!fill_gate_call(actor, true))
         return outcome_of(RESULT_FAILED);
     actor->gate_call.debit.cost = num_max(op->cost, 0);
@@ -157,8 +204,7 @@ static struct recorded_outcome do_admit_gate(struct actor *actor, const struct r
     actor->gate_call.hold_s = op->hold;
     actor->gate_call.deadline = op->by > 0 ? op->by + actor->shift : 0;
     if (actor->gate.ops == NULL) /* a recording that lost its check */
-        admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call,
-                           &NOBODY_WAITS);
+        admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call, &ACTOR_OPS);
     admission_run_admit(&actor->gate, now, &answer);
     return outcome_of_run(&actor->gate, &answer);
 }
@@ -166,7 +212,7 @@ static struct recorded_outcome do_admit_gate(struct actor *actor, const struct r
 static struct recorded_outcome do_admit_slot(struct actor *actor, const struct recorded_op *op,
                                              tg_ms now)
 {
-    struct route *route = find_route(actor->side, op);
+    struct route *route = find_route(actor, op);
     struct tg_answer answer;
 
     if (route == NULL) { /* the other configuration has no such model */
@@ -174,6 +220,7 @@ static struct recorded_outcome do_admit_slot(struct actor *actor, const struct r
         none.reason = "model_not_found";
         return none;
     }
+    give_back_before(&actor->slot, now);
     if (!fill_gate_call(actor, true))
         return outcome_of(RESULT_FAILED);
     tg_call_init(&actor->slot_call);
@@ -187,7 +234,7 @@ static struct recorded_outcome do_admit_slot(struct actor *actor, const struct r
     actor->slot_call.work = num_max(op->work, 1);
     actor->slot_call.lease_ttl = actor->gate_call.lease_ttl;
     actor->slot_call.waiter = actor;
-    admission_run_init(&actor->slot, route->slots->gate, &actor->slot_call, &NOBODY_WAITS);
+    admission_run_init(&actor->slot, route->slots->gate, &actor->slot_call, &ACTOR_OPS);
     admission_run_admit(&actor->slot, now, &answer);
     return outcome_of_run(&actor->slot, &answer);
 }
@@ -202,6 +249,17 @@ static struct recorded_outcome do_resume(struct admission_run *run, tg_ms now)
     struct tg_answer answer;
 
     admission_run_wake(run, now, &answer);
+    return outcome_of_run(run, &answer);
+}
+
+static struct recorded_outcome do_store_answer(struct admission_run *run,
+                                               const struct recorded_op *op, tg_ms now)
+{
+    static const struct tg_axes nothing = {.present = 0};
+    struct tg_answer answer;
+
+    admission_run_store_answered(run, now, op->store_failed ? TG_ERR_STORE : TG_OK,
+                                 op->axes != NULL ? op->axes : &nothing, &answer);
     return outcome_of_run(run, &answer);
 }
 
@@ -230,6 +288,9 @@ static struct recorded_outcome do_reserve(struct actor *actor, const struct reco
     return came;
 }
 
+/* What stands for a key that is in no pool any more. */
+static char NO_KEY;
+
 /* The owner of a key of this name in the pool; null: none. */
 static void *owner_named(struct tg_pool *pool, const char *name, tg_ms now)
 {
@@ -247,7 +308,7 @@ static void *owner_named(struct tg_pool *pool, const char *name, tg_ms now)
 
 static struct recorded_outcome do_key(struct actor *actor, const struct recorded_op *op, tg_ms now)
 {
-    struct tg_pool *pool = find_pool(actor->side, op);
+    struct tg_pool *pool = find_pool(actor, op);
     struct recorded_outcome came = outcome_of(RESULT_REFUSED);
     struct tg_key_answer answer;
     struct tg_key_call key;
@@ -261,10 +322,10 @@ static struct recorded_outcome do_key(struct actor *actor, const struct recorded
     key.affinity = op->affinity;
     key.affinity_bytes = op->affinity != NULL ? strlen(op->affinity) : 0;
     key.prefer = op->prefer != NULL ? owner_named(pool, op->prefer, now) : NULL;
-    for (const char *at = op->tried; at != NULL && *at != '\0'; at += strlen(at) + 1) {
-        void *owner = owner_named(pool, at, now);
-        if (owner != NULL && key.n_tried < TG_TRIED_MAX)
-            key.tried[key.n_tried++] = owner;
+    const char *tried = op->tried;
+    for (size_t i = 0; i < op->n_tried && i < TG_TRIED_MAX; i++, tried += strlen(tried) + 1) {
+        void *owner = owner_named(pool, tried, now);
+        key.tried[key.n_tried++] = owner != NULL ? owner : &NO_KEY;
     }
     if (op->hint)
         tg_pool_peek(pool, &key, now, &answer);
@@ -347,6 +408,7 @@ bool actor_do(struct actor *actor, const struct recorded_op *op, tg_ms now,
 {
     struct admission_run *run = run_at(actor, op->place);
 
+    actor->op = op;
     *came = outcome_of(RESULT_NOTHING);
     switch (op->kind) {
     case RECORDED_CHECK:
@@ -360,6 +422,11 @@ bool actor_do(struct actor *actor, const struct recorded_op *op, tg_ms now,
         if (run->ops == NULL || run->state != ADMISSION_WAITING)
             return false;
         *came = do_resume(run, now);
+        return true;
+    case RECORDED_STORE:
+        if (op->place != PLACE_GATE || run->state != ADMISSION_ASKING)
+            return false;
+        *came = do_store_answer(run, op, now);
         return true;
     case RECORDED_FIRST_BYTE:
         if (run->ops != NULL && run->state == ADMISSION_ADMITTED && run->lease != 0)

@@ -13,6 +13,7 @@
 struct actor {
     struct recording_side *side;
     struct recorded_call *call;
+    struct generation *generation; /* the configuration that it runs under */
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
     struct admission_run gate, slot;
@@ -22,6 +23,8 @@ struct actor {
     const struct recorded_op *end;
     struct recorded_op *made_up; /* what it did not do then; null: nothing is */
 
+    const struct recorded_op
+        *op; /* what it does now, or did last; null: nothing that was recorded */
     struct recorded_outcome stored; /* what was decided while the remote store was asked then */
     bool is_stored;
 

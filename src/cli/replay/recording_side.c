@@ -8,6 +8,7 @@
 
 #include "cli/common/gate_config.h"
 #include "cli/replay/recording_actor.h"
+#include "lib/core/array.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
@@ -55,7 +56,7 @@ static const char *cause_of(const struct recording_side *side, const struct reco
         return side->changed;
     if (recording->first_missing != 0 && recording->first_missing < op->number)
         return "lost";
-    if (!is_in_memory(recording))
+    if (!is_in_memory(recording) && !side->gateway->is_told)
         return "redis";
     if (recording->inherited)
         return "inherited";
@@ -73,9 +74,9 @@ static void compare(struct actor *actor, const struct recorded_op *op,
     if (actor->made_up != NULL)
         return; /* there is nothing to compare it with */
     side->n_ops++;
-    /* What is left and when it may be tried again, Redis says by its own clock. */
-    if (same_outcome(&op->came, came) &&
-        (!is_in_memory(side->recording) || same_numbers(&op->came, came)))
+    /* Another store says otherwise what is left and when it may be tried again. */
+    bool numbers = is_in_memory(side->recording) || side->gateway->is_told;
+    if (same_outcome(&op->came, came) && (!numbers || same_numbers(&op->came, came)))
         return;
     if (!verdict->differs)
         verdict->first = (struct recording_difference){op, *came, cause_of(side, op)};
@@ -88,12 +89,95 @@ static void judge(const char **verdict, const struct recorded_op *op,
 {
     if (op->hint)
         return;
+    if (op->kind == RECORDED_KEY_HELD) /* unless it draws another one */
+        *verdict = "no_key";
     if (came->to == RESULT_REFUSED)
         *verdict = came->reason != NULL ? came->reason : "refused";
     else if (came->to == RESULT_FAILED)
         *verdict = "error";
     else if (came->to == RESULT_KEY)
         *verdict = "admitted";
+}
+
+/* ---- configurations ---- */
+
+/* The configuration of this number; another one than the recording's has no others. */
+static struct generation *generation_of(const struct recording_side *side, uint64_t number)
+{
+    for (size_t i = side->n_generations; i > 0; i--)
+        if (side->generations[i - 1].number == number)
+            return side->generations[i - 1].generation;
+    return gateway_newest(side->gateway);
+}
+
+/* What is in force from here on goes by the next number. */
+static bool note_generation(struct recording_side *side)
+{
+    uint64_t last = side->n_generations > 0 ? side->generations[side->n_generations - 1].number
+                                            : side->recording->generation - 1;
+
+    if (!array_reserve(&side->generations, &side->generations_room, side->n_generations + 1))
+        return false;
+    side->generations[side->n_generations++] =
+        (struct recording_generation){last + 1, gateway_newest(side->gateway)};
+    return true;
+}
+
+/* What only `serve` needs is left out: nothing is connected, and no file but the configuration's is
+ * read. */
+static void make_virtual(struct config *config)
+{
+    config->store.url = "memory";
+    config->store.two_tier = false;
+    config->ledger.failure = CONFIG_FAIL_OPEN;
+    config->listen.cert = NULL;
+    for (size_t i = 0; i < config->n_providers; i++)
+        config->providers[i].base.tls = false;
+    for (size_t i = 0; i < config->n_protect; i++)
+        config->protect[i].upstream.tls = false;
+}
+
+/* The file that was read then: by its hash, among those that were given. */
+static bool find_reloaded(const struct recording_side *side, const char *hash,
+                          struct config *config)
+{
+    const char *at = side->reloaded;
+    char path[1024];
+
+    if (gate_config_load(side->command, side->path, config) && strcmp(config->hash, hash) == 0)
+        return true;
+    config_free(config);
+    while (at != NULL && *at != '\0') {
+        size_t n = strcspn(at, ",");
+        snprintf(path, sizeof path, "%.*s", (int)n, at);
+        if (n < sizeof path && gate_config_load(side->command, path, config) &&
+            strcmp(config->hash, hash) == 0)
+            return true;
+        if (n < sizeof path)
+            config_free(config);
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+/* What reload.c does. False: there is no such file, or it cannot be put in force. */
+static bool do_reload(struct recording_side *side, const struct recorded_op *op)
+{
+    struct generation *before = gateway_newest(side->gateway), *made;
+    struct tg_problem problem;
+    struct config config;
+
+    if (op->detail == NULL || !find_reloaded(side, op->detail, &config))
+        return false;
+    make_virtual(&config);
+    if (!generation_new(side->gateway, &config, before, &made, &problem))
+        return false;
+    if (!generation_apply(made, before, op->t, &problem)) {
+        generation_free(made);
+        return false;
+    }
+    LIST_INSERT_HEAD(&side->gateway->generations, made, link);
+    return true;
 }
 
 /* ---- a call ---- */
@@ -124,6 +208,7 @@ static struct actor *actor_new(struct recording_side *side, struct recorded_call
         return NULL;
     actor->side = side;
     actor->call = call;
+    actor->generation = generation_of(side, call->generation);
     actor->next = call->ops;
     actor->end = call->ops + call->n_ops;
     actor->verdict.recorded = actor->verdict.replayed = "left";
@@ -200,8 +285,8 @@ static void decided(struct actor *actor, const struct recorded_op *op,
     /* It may go on where it was refused then. */
     if (op->came.to == RESULT_REFUSED || op->came.to == RESULT_FAILED) {
         struct recorded_op *made_up;
-        size_t n = recording_make_up(&actor->side->means, gateway_newest(actor->side->gateway),
-                                     actor->call, op, now, &made_up);
+        size_t n = recording_make_up(&actor->side->means, actor->generation, actor->call, op, now,
+                                     &made_up);
         actor->made_up = made_up;
         actor->shift = 0;
         actor->next = made_up;
@@ -209,14 +294,21 @@ static void decided(struct actor *actor, const struct recorded_op *op,
     }
 }
 
-/* The remote store was asked then: its answer is compared with what was decided when it was. */
-static void compare_store(struct actor *actor, const struct recorded_op *op, tg_ms now)
+/* What the remote store said of a call. What it said of its money and its key is as it is: this
+ * gateway's own books and key pool have been asked before. */
+static void follow_store(struct actor *actor, const struct recorded_op *op, tg_ms now)
 {
-    if (!actor->is_stored)
-        return;
-    actor->is_stored = false;
-    struct recorded_outcome came = actor->stored;
-    decided(actor, op, &came, now);
+    struct recorded_outcome came;
+
+    if (actor_do(actor, op, now, &came)) {
+        decided(actor, op, &came, now);
+    } else if (actor->is_stored) {
+        came = actor->stored;
+        actor->is_stored = false;
+        decided(actor, op, &came, now);
+    } else if (op->place != PLACE_GATE) {
+        judge(&actor->verdict.replayed, op, &op->came);
+    }
 }
 
 /* One operation of a call that is in step. */
@@ -225,12 +317,14 @@ static void actor_follow(struct actor *actor, const struct recorded_op *op, tg_m
     struct recorded_outcome came;
 
     if (op->kind == RECORDED_STORE) {
-        compare_store(actor, op, now);
+        follow_store(actor, op, now);
         return;
     }
-    if (!actor_do(actor, op, now, &came))
+    if (!actor_do(actor, op, now, &came)) {
+        judge(&actor->verdict.replayed, op, &came);
         return;
-    if (op->came.to == RESULT_ASKING && came.to != RESULT_WAITING) {
+    }
+    if (op->came.to == RESULT_ASKING && came.to != RESULT_WAITING && came.to != RESULT_ASKING) {
         actor->stored = came;
         actor->is_stored = true;
         return;
@@ -251,6 +345,7 @@ static void step_astray(struct actor *actor, tg_ms now)
     }
     if (run != NULL) {
         struct tg_answer answer;
+        actor->op = NULL;
         admission_run_wake(run, now, &answer);
         came = outcome_of_run(run, &answer);
         judge(&actor->verdict.replayed, &(struct recorded_op){.hint = false}, &came);
@@ -281,9 +376,10 @@ static void step_astray(struct actor *actor, tg_ms now)
         }
         actor->next++;
         if (op->kind == RECORDED_STORE) {
-            compare_store(actor, op, now);
+            follow_store(actor, op, now);
         } else if (actor_do(actor, op, now, &came)) {
-            if (op->came.to == RESULT_ASKING && came.to != RESULT_WAITING) {
+            if (op->came.to == RESULT_ASKING && came.to != RESULT_WAITING &&
+                came.to != RESULT_ASKING) {
                 actor->stored = came;
                 actor->is_stored = true;
             } else {
@@ -361,9 +457,10 @@ static void run_woken(struct recording_side *side)
     }
 }
 
-static void tick_all(struct recording_side *side, tg_ms now)
+static void tick_all(struct recording_side *side, const struct recorded_op *op)
 {
-    const struct generation *generation = gateway_newest(side->gateway);
+    const struct generation *generation = generation_of(side, op->generation);
+    tg_ms now = op->t;
 
     tg_gate_tick(side->gateway->gate, now);
     for (size_t i = 0; i < generation->n_slots; i++)
@@ -384,15 +481,36 @@ static void run_astray(struct recording_side *side, tg_ms until)
     }
 }
 
+/* Shares of one gateway among one are the limits themselves; the gates are set again all the same,
+ * as they were then. */
+static void set_gateways(struct recording_side *side, const struct recorded_op *op)
+{
+    struct tg_problem ignored;
+
+    if (op->detail == NULL || strcmp(op->detail, "1") != 0 ||
+        !generation_set_gates(gateway_newest(side->gateway), op->t, &ignored))
+        side->changed = "gateways";
+}
+
 static void note_change(struct recording_side *side, const struct recorded_op *op)
 {
-    bool reload = op->what != NULL && strncmp(op->what, "reload", 6) == 0;
-
-    if (reload && op->detail != NULL && strcmp(op->detail, side->recording->config) == 0)
-        return; /* the same files once more */
-    if (reload && strcmp(op->what, "reload_failed") == 0)
+    if (op->what != NULL && strcmp(op->what, "gateways") == 0) {
+        set_gateways(side, op);
         return;
-    side->changed = reload ? "reload" : "change";
+    }
+    if (op->what != NULL && strcmp(op->what, "reload_failed") == 0)
+        return;
+    if (op->what == NULL || strcmp(op->what, "reload") != 0) {
+        side->changed = "change";
+        return;
+    }
+    if (!side->config_is_its)
+        return; /* it is for the whole day */
+    if (!do_reload(side, op))
+        side->changed = "reload";
+    else
+        side->reloads++;
+    side->no_memory |= !note_generation(side);
 }
 
 static void do_without_call(struct recording_side *side, const struct recorded_op *op)
@@ -407,7 +525,7 @@ static void do_without_call(struct recording_side *side, const struct recorded_o
         tg_gate_set_memory(side->gateway->gate, op->used);
         break;
     case RECORDED_TICK:
-        tick_all(side, op->t);
+        tick_all(side, op);
         break;
     case RECORDED_PROBE:
         if (side->probe.id == 0 && !tg_keyring_next_probe(ring, op->t, &side->probe))
@@ -463,7 +581,7 @@ bool recording_side_run(struct recording_side *side)
         const struct recorded_op *op = recording->ops[i];
         run_astray(side, op->t);
         side->now = num_max(side->now, op->t);
-        if (!run_op(side, op))
+        if (!run_op(side, op) || side->no_memory)
             return false;
         run_woken(side);
     }
@@ -474,20 +592,6 @@ bool recording_side_run(struct recording_side *side)
 }
 
 /* ---- its life ---- */
-
-/* What only `serve` needs is left out: nothing is connected, and no file but the configuration's is
- * read. */
-static void make_virtual(struct config *config)
-{
-    config->store.url = "memory";
-    config->store.two_tier = false;
-    config->ledger.failure = CONFIG_FAIL_OPEN;
-    config->listen.cert = NULL;
-    for (size_t i = 0; i < config->n_providers; i++)
-        config->providers[i].base.tls = false;
-    for (size_t i = 0; i < config->n_protect; i++)
-        config->protect[i].upstream.tls = false;
-}
 
 /* What was spent before: an account of the same name and budgets in the same order. */
 static void restore_spend(struct recording_side *side, const struct recorded_spend *spend)
@@ -516,8 +620,19 @@ static void restore_spend(struct recording_side *side, const struct recorded_spe
             side->changed = "configuration";
 }
 
+bool recording_is_of(const struct recording *recording, const struct command *command,
+                     const char *path)
+{
+    struct config config;
+    bool is_its =
+        gate_config_load(command, path, &config) && strcmp(config.hash, recording->config) == 0;
+
+    config_free(&config);
+    return is_its;
+}
+
 bool recording_side_init(struct recording_side *side, const struct command *command,
-                         const char *path, const struct recording *recording,
+                         const char *path, const struct recording *recording, bool as_told,
                          void (*ended)(void *context, const struct recorded_call *call,
                                        const struct recording_verdict *verdict),
                          void *context, int *status)
@@ -548,9 +663,14 @@ bool recording_side_init(struct recording_side *side, const struct command *comm
         command_say(command, "%s", tg_strerror(TG_ERR_MEMORY));
         return false;
     }
-    if (!gateway_new_virtual(&config, &clock, recording->t, recording->chance, wake_actor,
+    if (!gateway_new_virtual(&config, &clock, recording->t, recording->chance,
+                             as_told && side->config_is_its && !is_in_memory(recording), wake_actor,
                              &side->gateway, &problem)) {
         command_say(command, "%s: %s", path, problem.text);
+        return false;
+    }
+    if (side->config_is_its && !note_generation(side)) {
+        command_say(command, "%s", tg_strerror(TG_ERR_MEMORY));
         return false;
     }
     /* Users before their tenants: their accounts are opened by a call that is free. */
@@ -570,6 +690,7 @@ void recording_side_fini(struct recording_side *side)
     }
     recording_means_fini(&side->means);
     heap_fini(&side->astray);
+    free(side->generations);
     if (side->gateway != NULL)
         gateway_free(side->gateway);
 }

@@ -36,9 +36,15 @@ struct recording_verdict {
     struct recording_difference first;
 };
 
+struct recording_generation {
+    uint64_t number; /* in the recording */
+    struct generation *generation;
+};
+
 struct recording_side {
     const struct command *command;
     const char *path;
+    const char *reloaded; /* files that were read later, with commas; null: none */
     const struct recording *recording;
     struct gateway *gateway;
     bool exact;         /* a call that waits goes on when it did then, and not when it could */
@@ -48,6 +54,10 @@ struct recording_side {
     struct actor *woken, *actors;
     struct tg_probe probe;
     struct recording_means means;
+    struct recording_generation *generations; /* the one at the start, then reloads */
+    size_t n_generations, generations_room;
+    uint64_t reloads; /* those that were repeated */
+    bool no_memory;
     const char *changed; /* what has changed, so that the configuration is not the one in force */
     bool differed;
     uint64_t n_ops; /* operations that were compared */
@@ -56,10 +66,16 @@ struct recording_side {
     void *context;
 };
 
-/* `ended` is called once for each call, in the order of their last operations. False after saying
- * what is wrong: `status` is what to end with. */
+/* Whether it was recorded with this configuration. */
+bool recording_is_of(const struct recording *recording, const struct command *command,
+                     const char *path);
+
+/* `as_told`: where a remote store decided rate and cost and this is the configuration that was in
+ * force, its answers are taken as recorded; else they are decided in memory. `ended` is called once
+ * for each call, in the order of their last operations. False after saying what is wrong: `status`
+ * is what to end with. */
 bool recording_side_init(struct recording_side *side, const struct command *command,
-                         const char *path, const struct recording *recording,
+                         const char *path, const struct recording *recording, bool as_told,
                          void (*ended)(void *context, const struct recorded_call *call,
                                        const struct recording_verdict *verdict),
                          void *context, int *status);

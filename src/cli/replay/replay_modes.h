@@ -35,8 +35,10 @@ int replay_by_gate(struct replay_input *input, const char *config, uint64_t seed
 int replay_by_both(struct replay_input *input, const char *first, const char *second, uint64_t seed,
                    struct replay_store *first_store, struct replay_store *second_store);
 
-/* What `serve --record` wrote, once more. `second` null: each call as it is decided now, and where
+/* What `serve --record` wrote, once more. `reloaded`: files that `serve` read later, with commas
+ * between them; null: none. `second` null: each call as it is decided now, and where
  * that is not as it was recorded, why; else where the two configurations differ, by tenant. */
-int replay_recording(struct replay_input *input, const char *first, const char *second);
+int replay_recording(struct replay_input *input, const char *first, const char *reloaded,
+                     const char *second);
 
 #endif

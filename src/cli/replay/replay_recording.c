@@ -25,10 +25,11 @@
 /* X(word, what it means) */
 #define CAUSES(X)                                                                                  \
     X("configuration", "the configuration is not the one that was in force")                       \
-    X("reload", "another configuration was read meanwhile")                                        \
+    X("reload", "a configuration was read that is not among --reloaded")                           \
     X("change", "something was changed by the API")                                                \
     X("lost", "operations before it are not in the recording")                                     \
-    X("redis", "the store was Redis, of which a replay is not exact")                              \
+    X("redis", "the store was Redis, and what it would have said is decided in memory")            \
+    X("gateways", "other gateways came or went, and limits were divided among them")               \
     X("inherited", "another process handed over what its limits had counted")                      \
     X("policy", "the policy began with prices that it had learned before")                         \
     X("earlier", "it follows from another difference")                                             \
@@ -87,7 +88,7 @@ static void put_outcome(struct json_writer *out, const char *key,
 
 static void put_difference(struct json_writer *out, const struct recording_difference *difference)
 {
-    static const char *const places[] = {NULL, "gate", "slot", "money"};
+    static const char *const places[] = {NULL, "gate", "slot", "money", "key"};
     const struct recorded_op *op = difference->op;
 
     put_text(out, "cause", difference->cause);
@@ -140,6 +141,9 @@ static void write_summary(const struct summary *summary, const struct recording_
     put_number(out, "different", (int64_t)(summary->calls - summary->same));
     put_number(out, "missing", (int64_t)recording->missing);
     put_number(out, "cut_lines", (int64_t)recording->cut);
+    json_write_key(out, "ended");
+    json_write_bool(out, recording->ended);
+    put_number(out, "reloads", (int64_t)side->reloads);
     json_write_key(out, "configuration_in_force");
     json_write_bool(out, side->config_is_its);
     json_write_key(out, "causes");
@@ -164,7 +168,12 @@ static void say_summary(const struct summary *summary, const struct recording_si
                     "%" PRIu64 " operations are missing: lines were lost, or calls had not ended",
                     side->recording->missing);
     if (side->recording->cut > 0)
-        command_say(command, "the last line is cut: serve was killed");
+        command_say(command,
+                    "%" PRIu64
+                    " lines are cut and left out: serve was killed, or its disk was full",
+                    side->recording->cut);
+    if (!side->recording->ended)
+        command_say(command, "its end is missing: serve was killed, runs yet, or had a full disk");
     command_say(command, "%" PRIu64 " of %" PRIu64 " calls are decided as they were recorded",
                 summary->same, summary->calls);
     for (int i = 0; i < N_CAUSES; i++)
@@ -173,15 +182,16 @@ static void say_summary(const struct summary *summary, const struct recording_si
                         CAUSE_LIST[i].text, CAUSE_LIST[i].word);
 }
 
-static int replay_once(struct replay_input *input, const char *path,
+static int replay_once(struct replay_input *input, const char *path, const char *reloaded,
                        const struct recording *recording)
 {
     struct summary summary = {.out = &input->out};
     struct recording_side side;
     int status;
 
-    if (recording_side_init(&side, input->command, path, recording, write_call, &summary,
+    if (recording_side_init(&side, input->command, path, recording, true, write_call, &summary,
                             &status)) {
+        side.reloaded = reloaded;
         if (recording_side_run(&side)) {
             write_summary(&summary, &side);
             say_summary(&summary, &side);
@@ -310,8 +320,8 @@ static void print_comparison(const struct recording_comparison *comparison, cons
     }
 }
 
-static int run_side(struct replay_input *input, const char *path, const struct recording *recording,
-                    bool exact,
+static int run_side(struct replay_input *input, const char *path, const char *reloaded,
+                    const struct recording *recording, bool exact, bool as_told,
                     void (*ended)(void *, const struct recorded_call *,
                                   const struct recording_verdict *),
                     void *context)
@@ -319,8 +329,10 @@ static int run_side(struct replay_input *input, const char *path, const struct r
     struct recording_side side;
     int status;
 
-    if (recording_side_init(&side, input->command, path, recording, ended, context, &status)) {
-        side.exact = exact;
+    if (recording_side_init(&side, input->command, path, recording, as_told, ended, context,
+                            &status)) {
+        side.reloaded = reloaded;
+        side.exact = exact || side.config_is_its;
         if (exact && !side.config_is_its)
             command_say(input->command, "%s is not the configuration that was recorded with", path);
         if (!recording_side_run(&side)) {
@@ -332,8 +344,8 @@ static int run_side(struct replay_input *input, const char *path, const struct r
     return status;
 }
 
-static int compare_recording(struct replay_input *input, const char *first, const char *second,
-                             const struct recording *recording, bool *differs)
+static int compare_recording(struct replay_input *input, const char *first, const char *reloaded,
+                             const char *second, const struct recording *recording, bool *differs)
 {
     struct recording_comparison comparison = {
         .decisions = calloc(recording->n_calls + 1, sizeof *comparison.decisions)};
@@ -342,9 +354,17 @@ static int compare_recording(struct replay_input *input, const char *first, cons
     if (comparison.decisions != NULL) {
         for (size_t i = 0; i < recording->n_calls; i++)
             comparison.decisions[i] = "left";
-        status = run_side(input, first, recording, true, keep_decision, &comparison);
+        /* What Redis said counts for the configuration in force alone. Next to another one, both
+         * are decided in memory: then what differs is the configuration. */
+        bool as_told = recording_is_of(recording, input->command, first) &&
+                       recording_is_of(recording, input->command, second);
+        status =
+            run_side(input, first, reloaded, recording, true, as_told, keep_decision, &comparison);
         if (status == STATUS_DONE)
-            status = run_side(input, second, recording, false, compare_decision, &comparison);
+            status = run_side(input, second, reloaded, recording, false, as_told, compare_decision,
+                              &comparison);
+        if (status == STATUS_DONE && !as_told && strcmp(recording->store, "memory") != 0)
+            command_say(input->command, "the store was Redis: both are decided in memory");
     }
     if (comparison.decisions == NULL || comparison.no_memory) {
         command_say(input->command, "%s", tg_strerror(TG_ERR_MEMORY));
@@ -360,7 +380,8 @@ static int compare_recording(struct replay_input *input, const char *first, cons
 
 /* ---- all runs of a file ---- */
 
-int replay_recording(struct replay_input *input, const char *first, const char *second)
+int replay_recording(struct replay_input *input, const char *first, const char *reloaded,
+                     const char *second)
 {
     struct recording recording;
     struct line line;
@@ -371,8 +392,9 @@ int replay_recording(struct replay_input *input, const char *first, const char *
         return status;
     while (more && status == STATUS_DONE) {
         if (recording_read(input, &line, &recording, &more, &status)) {
-            status = second != NULL ? compare_recording(input, first, second, &recording, &differs)
-                                    : replay_once(input, first, &recording);
+            status = second != NULL
+                         ? compare_recording(input, first, reloaded, second, &recording, &differs)
+                         : replay_once(input, first, reloaded, &recording);
         }
         recording_free(&recording);
     }

@@ -311,6 +311,7 @@ static const struct field {
     {"provider_key", pass_over},
     {"attempts", pass_over},
     {"waited_ms", pass_over},
+    {"generation", pass_over},
     {"ended", pass_over},
     {"used_input_tokens", pass_over},
     {"used_output_tokens", pass_over},

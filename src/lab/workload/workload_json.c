@@ -80,6 +80,7 @@ static const struct known {
     FIELD("provider_key", ANY, unused, 0),
     FIELD("attempts", ANY, unused, 0),
     FIELD("waited_ms", ANY, unused, 0),
+    FIELD("generation", ANY, unused, 0),
     FIELD("ended", ANY, unused, 0),
     FIELD("used_input_tokens", ANY, unused, 0),
     FIELD("used_output_tokens", ANY, unused, 0),

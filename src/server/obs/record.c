@@ -53,6 +53,8 @@ void record_line(const struct report *report, struct log_line *line)
     else
         log_line_text(line, FIELD("key"), report->peer);
     log_line_text(line, FIELD("model"), report->model.n > 0 ? report->model : report->model_asked);
+    if (report->generation > 0)
+        log_line_number(line, FIELD("generation"), (int64_t)report->generation);
     log_line_text(line, FIELD("user"), report->user);
     log_line_text(line, FIELD("peer"), report->peer);
     log_line_word(line, FIELD("priority"), report->priority);
@@ -95,6 +97,8 @@ void record_first_write(const struct record_first *first, struct json_writer *ou
     json_write_integer(out, (int64_t)first->workers);
     put_member(out, "store", first->store);
     put_member(out, "config", first->config_hash);
+    json_write_key(out, "generation");
+    json_write_integer(out, (int64_t)first->generation);
     json_write_key(out, "chance");
     json_write_integer(out, (int64_t)first->chance);
     if (first->inherited) {

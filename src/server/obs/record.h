@@ -7,7 +7,7 @@
  *
  * The first line says who made it and what a replay needs to begin like it:
  *
- *     {"tollgate_recording":1,"made_by":"serve","version":"0.1.0","t":..,"ahead_ms":0,"workers":2,
+ *     {"tollgate_recording":2,"made_by":"serve","version":"0.1.0","t":..,"ahead_ms":0,"workers":2,
  *      "store":"memory","config":"<sha256>","chance":123}
  *
  * Then one line a request, written when it has ended: so they come in the order of their ends, and
@@ -23,7 +23,7 @@
 #include "server/obs/log_line.h"
 #include "server/obs/report.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 struct record_first {
     tg_ms now;      /* when the configuration was put in force, by the steady clock */
@@ -32,6 +32,7 @@ struct record_first {
     size_t workers;
     const char *store; /* "memory", "redis", "redis, blocks" */
     const char *config_hash;
+    uint64_t generation; /* its number; a reload makes the next */
     bool inherited;      /* limits began with what another process had counted */
     bool policy_learned; /* prices of the policy were kept from before, and are not in it */
 };

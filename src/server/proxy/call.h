@@ -586,6 +586,7 @@ void call_record_first_byte(struct call *call, const struct admission_run *run, 
 void call_record_room(struct call *call, uint64_t number, int64_t room, tg_ms until);
 void call_record_reserve(struct call *call, uint64_t number, const struct spending_call *spending,
                          enum tg_err err, const struct tg_money_answer *answer);
+void call_record_store_key(struct call *call); /* it is refused: nobody knows */
 void call_record_settle(struct call *call, uint64_t number, const struct spending_use *use);
 void call_record_key(struct call *call, uint64_t number, const struct tg_key_call *key,
                      const struct tg_key_answer *answer, bool hint);

@@ -169,6 +169,7 @@ static enum call_verdict refuse_unknown_key(struct call *call)
 {
     struct refusal why;
 
+    call_record_store_key(call);
     refusal_init(&why, REPLY_STORE_UNAVAILABLE,
                  "how much the gateways use the provider's keys is not known at the moment");
     return refuse_without_key(call, &why);

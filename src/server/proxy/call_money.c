@@ -328,6 +328,7 @@ static enum call_verdict reserve(struct call *call)
                                    &call->generation->remote, &spending, call->env->money_decided,
                                    &err, &answer))
             return CALL_WAITS;
+        call_record_store_money(call, err, &answer);
     }
     return money_answered(call, err, &answer);
 }

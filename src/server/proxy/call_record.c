@@ -121,6 +121,20 @@ void call_record_store_money(struct call *call, enum tg_err err,
     record_op_end(&call->trail);
 }
 
+void call_record_store_key(struct call *call)
+{
+    uint64_t number = call_record_enter(call);
+
+    if (number == 0)
+        return;
+    recorder_leave(recorder_of(call));
+    if (!record_op(&call->trail, number, call_now(call), "store"))
+        return;
+    record_word(&call->trail, "at", "key");
+    record_word(&call->trail, "to", "failed");
+    record_op_end(&call->trail);
+}
+
 void call_record_settle(struct call *call, uint64_t number, const struct spending_use *use)
 {
     if (number == 0)
@@ -151,9 +165,10 @@ static void record_affinity(const struct call *call, struct record_trail *trail,
     record_word(trail, "affinity", text);
 }
 
-static const char *key_name(const struct route_key *key)
+/* A key of an older configuration is none that the ring knows: "". */
+static const char *key_name(const struct route_key *key, const struct generation *ring)
 {
-    return key->config->name;
+    return key->generation == ring ? key->config->name : "";
 }
 
 void call_record_key(struct call *call, uint64_t number, const struct tg_key_call *key,
@@ -163,6 +178,7 @@ void call_record_key(struct call *call, uint64_t number, const struct tg_key_cal
 
     if (number == 0)
         return;
+    const struct generation *ring = recorder_of(call)->ring;
     recorder_leave(recorder_of(call));
     if (!record_op(trail, number, call_now(call), "key"))
         return;
@@ -176,18 +192,19 @@ void call_record_key(struct call *call, uint64_t number, const struct tg_key_cal
         record_number(trail, "asked", key->asked);
     record_affinity(call, trail, key);
     if (key->prefer)
-        record_word(trail, "prefer", key_name(key->prefer));
+        record_word(trail, "prefer", key_name(key->prefer, ring));
     if (key->n_tried > 0) {
         json_write_key(&trail->out, "tried");
         json_write_array(&trail->out);
         for (size_t i = 0; i < key->n_tried; i++)
-            json_write_string(&trail->out, key_name(key->tried[i]),
-                              strlen(key_name(key->tried[i])));
+            json_write_string(&trail->out, key_name(key->tried[i], ring),
+                              strlen(key_name(key->tried[i], ring)));
         json_write_array_end(&trail->out);
     }
     record_word(trail, "to", answer->lease != 0 ? "key" : "refused");
     if (answer->lease != 0) {
-        record_word(trail, "key", key_name(answer->owner));
+        const struct route_key *owner = answer->owner;
+        record_word(trail, "key", owner->config->name);
     } else {
         record_word(trail, "reason",
                     answer->too_large     ? "too_large"

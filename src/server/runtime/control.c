@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/core/problem.h"
@@ -78,8 +79,10 @@ static void tick_gates(struct control *control, tg_ms now)
     for (size_t i = 0; i < generation->n_slots; i++)
         tg_gate_tick(generation->slots[i].slots->gate, now);
     recorder_leave(gateway->recorder);
-    if (number != 0 && record_op(&trail, number, now, "tick"))
+    if (number != 0 && record_op(&trail, number, now, "tick")) {
+        record_number(&trail, "generation", (int64_t)generation->number);
         record_op_end(&trail);
+    }
     recorder_write(gateway, &trail);
 }
 
@@ -112,15 +115,21 @@ static void divide_limits(struct control *control, tg_ms now)
     struct gateway *gateway = control->gateway;
     struct tg_problem problem;
     struct tg_problem why;
+    char detail[24];
 
     if (gateway->remote == NULL || !reload_may_try(control->reload))
         return;
     long long nodes = atomic_load_explicit(&gateway->remote->nodes, memory_order_relaxed);
     if (nodes == gateway->remote->divided)
         return;
-    if (limit_book_share(gateway->book, nodes, now, &why) == TG_OK &&
-        generation_set_gates(control->generation, now, &problem))
+    uint64_t number = recorder_enter(gateway->recorder);
+    bool divided = limit_book_share(gateway->book, nodes, now, &why) == TG_OK &&
+                   generation_set_gates(control->generation, now, &problem);
+    recorder_leave(gateway->recorder);
+    if (divided)
         gateway->remote->divided = nodes;
+    snprintf(detail, sizeof detail, "%lld", divided ? nodes : gateway->remote->divided);
+    recorder_note_change(gateway, number, now, "gateways", detail);
 }
 
 static void do_chores(void *arg)

@@ -87,8 +87,8 @@ bool gateway_set_gate(struct gateway *gateway, const struct generation *generati
     struct tg_problem why;
 
     scopes_gate_config(&generation->config.gate, &config);
-    config.store = gateway->remote ? NULL : gateway->store;
-    config.remote_store = gateway->remote != NULL;
+    config.remote_store = gateway->remote != NULL || gateway->is_told;
+    config.store = config.remote_store ? NULL : gateway->store;
     config.seed = gateway->seed;
     config.policy = generation->policy->policy;
     config.chance = gateway->chance;
@@ -351,7 +351,7 @@ bool gateway_new_from(const struct service_table *services, struct config *confi
 }
 
 bool gateway_new_virtual(struct config *config, const struct clock *clock, tg_ms now,
-                         uint64_t chance, void (*wake)(void *context, void *waiter),
+                         uint64_t chance, bool is_told, void (*wake)(void *context, void *waiter),
                          struct gateway **made, struct tg_problem *problem)
 {
     static const struct service_table nothing = {.n = 0};
@@ -366,6 +366,7 @@ bool gateway_new_virtual(struct config *config, const struct clock *clock, tg_ms
     gateway->wake = wake;
     gateway->clock = *clock;
     gateway->chance = gateway->seed = chance;
+    gateway->is_told = is_told;
     gateway->n_threads = 1;
     pthread_mutex_init(&gateway->ring_changes, NULL);
     if (!make_store(gateway, problem) || !make_metrics(gateway, problem) ||

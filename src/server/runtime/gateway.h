@@ -84,6 +84,7 @@ struct gateway {
     struct disabled_keys disabled; /* keys that an operator has taken out of use */
     struct net_pool *pool; /* threads for bodies that take long to read; each has a json_reader */
     struct remote *remote; /* what several gateways share; null: nothing is */
+    bool is_told;          /* a replay: what the remote store answered is recorded */
     struct ledger *ledger;
     struct spending *spending;
     struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */
@@ -138,9 +139,10 @@ bool gateway_new_from(const struct service_table *services, struct config *confi
                       struct gateway **gateway, struct tg_problem *problem);
 
 /* The same for a replay: nothing is opened, connected or kept, time is what it is told, and the
- * draws begin with `chance`. Waiting calls are woken by `wake`. */
+ * draws begin with `chance`. `is_told`: rate and cost are decided by a store that is not there, and
+ * whose answers are given. Waiting calls are woken by `wake`. */
 bool gateway_new_virtual(struct config *config, const struct clock *clock, tg_ms now,
-                         uint64_t chance, void (*wake)(void *context, void *waiter),
+                         uint64_t chance, bool is_told, void (*wake)(void *context, void *waiter),
                          struct gateway **gateway, struct tg_problem *problem);
 
 /* All threads have ended. */

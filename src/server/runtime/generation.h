@@ -164,6 +164,9 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct tg_problem *problem);
 
+/* The gateway's gate, and all slots: a part of that, also for when other gateways come or go. */
+bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem);
+
 void generation_free(struct generation *generation);
 
 #define SLOTS_NAME_MAX 300

@@ -28,9 +28,6 @@ void generation_free_slots(struct generation *generation);
 
 /* ---- */
 
-/* The gateway's gate, and all slots. */
-bool generation_set_gates(struct generation *generation, tg_ms now, struct tg_problem *problem);
-
 /* The budgets of the configuration, into the gateway's books. */
 bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
 

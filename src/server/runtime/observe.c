@@ -74,6 +74,7 @@ void gateway_observe_end(struct gateway *gateway)
 {
     trace_free(gateway->trace);
     watch_free(gateway->watch);
+    recorder_end(gateway);
     if (gateway->log != NULL)
         log_close(gateway->log, CLOSE_MS);
     recorder_free(gateway->recorder);

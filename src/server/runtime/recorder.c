@@ -83,6 +83,36 @@ void record_flag(struct record_trail *trail, const char *key, bool flag)
     json_write_bool(&trail->out, flag);
 }
 
+static void record_axis(struct record_trail *trail, const char *key, const struct tg_decision *axis)
+{
+    json_write_key(&trail->out, key);
+    json_write_array(&trail->out);
+    json_write_integer(&trail->out, axis->allowed);
+    json_write_integer(&trail->out, axis->limit);
+    json_write_integer(&trail->out, axis->remaining);
+    json_write_integer(&trail->out, axis->reset_at);
+    json_write_integer(&trail->out, axis->retry_after_ms);
+    json_write_array_end(&trail->out);
+}
+
+/* What the remote store said of rate and cost: a replay cannot know it, and is told. */
+static void record_store_answer(struct record_trail *trail, const struct tg_axes *axes)
+{
+    json_write_key(&trail->out, "store");
+    json_write_object(&trail->out);
+    if (axes->present & 1u << TG_AXIS_RATE)
+        record_axis(trail, "rate", &axes->decision[TG_AXIS_RATE]);
+    if (axes->present & 1u << TG_AXIS_COST)
+        record_axis(trail, "cost", &axes->decision[TG_AXIS_COST]);
+    if (axes->would_deny != 0)
+        record_number(trail, "would_deny", axes->would_deny);
+    if (axes->reset_at > 0)
+        record_number(trail, "reset_at", axes->reset_at);
+    if (axes->retry_after_ms > 0)
+        record_number(trail, "retry_after", axes->retry_after_ms);
+    json_write_object_end(&trail->out);
+}
+
 /* ---- a run at a gate ---- */
 
 static bool run_holds_nothing(const struct admission_run *run)
@@ -105,6 +135,8 @@ static void record_call(struct record_trail *trail, const struct tg_call *call,
     if (kind == ADMISSION_PRECHECK) {
         if (call->peek)
             record_number(trail, "peek", call->debit.cost);
+        if (call->known != NULL)
+            record_store_answer(trail, call->known);
         return;
     }
     if (call->debit.n_scopes > 0)
@@ -158,6 +190,28 @@ static void record_decision(struct record_trail *trail, const struct admission_r
     record_number(trail, "retry_after", answer->decision.retry_after_ms);
 }
 
+/* An answer of the store that came at once is in the answer of the gate: it leaves rate and cost as
+ * they are. A slot asks no store. */
+static void record_store(struct record_trail *trail, const struct admission_run *run,
+                         const struct admission_event *event, const struct tg_answer *answer)
+{
+    if (event->kind == ADMISSION_STORE_ANSWER) {
+        if (event->outcome == TG_OK)
+            record_store_answer(trail, event->axes);
+        else
+            record_flag(trail, "store_failed", true);
+        return;
+    }
+    if (run->ops->ask == NULL || run->call->debit.n_scopes == 0)
+        return;
+    if (run->state == ADMISSION_FAILED && run->err == TG_ERR_STORE)
+        record_flag(trail, "store_failed", true);
+    else if (run->state == ADMISSION_ADMITTED ||
+             (run->state == ADMISSION_REFUSED &&
+              (answer->reason == TG_REASON_RATE || answer->reason == TG_REASON_COST)))
+        record_store_answer(trail, &answer->axes);
+}
+
 void record_run_after(struct recorder *recorder, struct record_trail *trail, const char *at,
                       const char *model, const struct admission_run *run,
                       const struct admission_event *event, const struct tg_answer *answer)
@@ -180,10 +234,13 @@ void record_run_after(struct recorder *recorder, struct record_trail *trail, con
         record_word(trail, "model", model);
         record_call(trail, run->call, event->kind);
     }
-    if (event->kind == ADMISSION_END)
+    if (event->kind == ADMISSION_END) {
         record_release(trail, event->release);
-    else
+    } else {
         record_decision(trail, run, answer);
+        if (event->kind != ADMISSION_PRECHECK && recorder->remote)
+            record_store(trail, run, event, answer);
+    }
     record_op_end(trail);
 }
 
@@ -200,13 +257,20 @@ void recorder_write(struct gateway *gateway, struct record_trail *trail)
 
 void recorder_change(struct gateway *gateway, const char *what, const char *detail)
 {
+    uint64_t number = recorder_enter(gateway->recorder);
+
+    recorder_leave(gateway->recorder);
+    recorder_note_change(gateway, number, clock_now_ms(&gateway->clock), what, detail);
+}
+
+void recorder_note_change(struct gateway *gateway, uint64_t number, tg_ms now, const char *what,
+                          const char *detail)
+{
     struct record_trail trail = {.at = 0};
 
-    if (gateway->recorder == NULL)
+    if (number == 0)
         return;
-    uint64_t number = recorder_enter(gateway->recorder);
-    recorder_leave(gateway->recorder);
-    record_op(&trail, number, clock_now_ms(&gateway->clock), "change");
+    record_op(&trail, number, now, "change");
     record_word(&trail, "what", what);
     record_word(&trail, "detail", detail);
     record_op_end(&trail);
@@ -258,6 +322,7 @@ static void record_first_line(struct gateway *gateway, struct json_writer *out)
                  : config->store.two_tier ? "redis, blocks"
                                           : "redis",
         .config_hash = config->hash,
+        .generation = gateway_newest(gateway)->number,
         .inherited = gateway->inherited != NULL && gateway->inherited->has_seed,
         .policy_learned = gateway->policy_recalled,
     };
@@ -301,8 +366,23 @@ bool recorder_begin(struct gateway *gateway, int fd, struct tg_problem *problem)
         return false;
     }
     pthread_mutex_init(&made->order, NULL);
+    made->remote = gateway->remote != NULL;
+    made->ring = gateway_newest(gateway);
     gateway->recorder = made;
     return true;
+}
+
+void recorder_end(struct gateway *gateway)
+{
+    struct record_trail trail = {.at = 0};
+
+    if (gateway->recorder == NULL || gateway->log == NULL)
+        return;
+    uint64_t number = recorder_enter(gateway->recorder);
+    recorder_leave(gateway->recorder);
+    record_op(&trail, number, clock_now_ms(&gateway->clock), "end");
+    record_op_end(&trail);
+    recorder_write(gateway, &trail);
 }
 
 void recorder_free(struct recorder *recorder)

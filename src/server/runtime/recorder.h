@@ -24,10 +24,13 @@
 #include "lib/admission/admission_run.h"
 
 struct gateway;
+struct generation;
 
 struct recorder {
     pthread_mutex_t order;
-    uint64_t sequence; /* the number of the last operation */
+    uint64_t sequence;             /* the number of the last operation */
+    const struct generation *ring; /* whose keys are in the ring; read and set in order */
+    bool remote; /* rate and cost are decided by a remote store, whose answers are written */
 };
 
 /* The operations of one call, as the elements of a JSON array. All zero is an empty one. */
@@ -91,11 +94,19 @@ void recorder_write(struct gateway *gateway, struct record_trail *trail);
 /* A change that a replay cannot repeat, and says so: a reload, a change by the API. */
 void recorder_change(struct gateway *gateway, const char *what, const char *detail);
 
+/* The same for one that was made between recorder_enter() and recorder_leave(); number 0: nothing
+ * is recorded. */
+void recorder_note_change(struct gateway *gateway, uint64_t number, tg_ms now, const char *what,
+                          const char *detail);
+
 /* ---- its life ---- */
 
 /* Writes the first lines: who made it, by what configuration, and what was spent before. `fd` is
  * the file. False: `problem` says why. */
 bool recorder_begin(struct gateway *gateway, int fd, struct tg_problem *problem);
+/* Writes the last line, after all calls have ended: a replay that finds none knows that something
+ * is missing. */
+void recorder_end(struct gateway *gateway);
 void recorder_free(struct recorder *recorder);
 
 #endif

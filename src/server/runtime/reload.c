@@ -70,9 +70,15 @@ static struct generation *make(struct gateway *gateway, struct config *config,
 
     if (!generation_new(gateway, config, before, &made, failure))
         return NULL;
-    recorder_change(gateway, "reload_begins", made->config.hash);
-    bool applied = generation_apply(made, before, clock_now_ms(&gateway->clock), failure);
-    recorder_change(gateway, applied ? "reload" : "reload_failed", made->config.hash);
+    /* Where it is recorded it is one operation, with none of the workers' beside it. */
+    uint64_t number = recorder_enter(gateway->recorder);
+    tg_ms now = clock_now_ms(&gateway->clock);
+    bool applied = generation_apply(made, before, now, failure);
+    if (number != 0 && applied)
+        gateway->recorder->ring = made;
+    recorder_leave(gateway->recorder);
+    recorder_note_change(gateway, number, now, applied ? "reload" : "reload_failed",
+                         made->config.hash);
     if (applied)
         return made;
     generation_free(made);

@@ -22,7 +22,7 @@ static void an_arrival_has_its_time_its_size_and_its_end(void **state)
     full_report(&report);
     expect_record(&report,
                   "{\"t\":1699999999620,\"id\":\"req_0000000000000abc\","
-                  "\"tenant\":\"team a\",\"model\":\"demo-small\","
+                  "\"tenant\":\"team a\",\"model\":\"demo-small\",\"generation\":3,"
                   "\"user\":\"u\\\"1\\\"\\u000a\",\"peer\":\"team a\",\"priority\":\"normal\","
                   "\"input_tokens\":8,"
                   "\"max_output_tokens\":100,\"output_tokens\":9,\"stream\":true,\"cost\":108,"
