@@ -261,6 +261,7 @@ struct ask {
     /* What prefix.h found, and what the reply will tell. */
     uint64_t prefix_hash[2];  /* all messages, under the frames; 0, 0: not computed */
     int64_t known_tokens;     /* tokens of a prefix that the provider has counted; -1: none */
+    int64_t stored_tokens;    /* the most that previous_response_id stands for; -1: not known */
     struct ask_measure known; /* the prompt up to its end */
 
     size_t root_at; /* where the body's "{" is: new keys go behind it; there is always another */

@@ -344,6 +344,8 @@ static int64_t data_bytes(const struct level *level, struct json_text key,
     return bytes + (is_container(value) ? 1 : 4);
 }
 
+#define NUMBER_MOST 24 /* bytes of a number in its longest form */
+
 static void add_all_forms(struct walk *walk, int64_t bytes)
 {
     add_length(&walk->ask->measure.text, &(struct normal_length){bytes, bytes, bytes});
@@ -374,7 +376,7 @@ static void measure_data(struct walk *walk, struct json_text key, const struct j
     else if (is_container(value))
         line *= 2;
     else
-        line += 24;
+        line += NUMBER_MOST;
     add_all_forms(walk, line + 1);
 }
 
@@ -410,6 +412,27 @@ static void read_context_key(struct walk *walk, struct json_text key,
     }
 }
 
+/* Keys of messages and their parts, which overheads are for. A template may show the model any
+ * other, with its quotes, colon and comma. */
+static const char *const prose_keys[] = {
+    "role",          "content",      "type",       "text",      "name",
+    "tool_calls",    "function",     "arguments",  "id",        "input",
+    "tool_use_id",   "tool_call_id", "call_id",    "output",    "image_url",
+    "url",           "source",       "media_type", "data",      "detail",
+    "cache_control", "ttl",          "thinking",   "signature", "summary",
+    "status",        "annotations",  "format",     "file_id",   "file_data",
+    "input_audio",   "title",        NULL};
+#define KEY_FRAME 6
+
+/* A number, true, false or null as text. */
+static void measure_scalar(struct walk *walk, const struct json_value *value)
+{
+    if (value->kind == JSON_INTEGER || value->kind == JSON_DOUBLE || value->kind == JSON_HUGE)
+        add_all_forms(walk, NUMBER_MOST);
+    else if (!is_container(value))
+        add_all_forms(walk, sizeof "false," - 1);
+}
+
 static void count_value(struct walk *walk, struct level *level, struct json_text key,
                         const struct json_value *value)
 {
@@ -420,11 +443,17 @@ static void count_value(struct walk *walk, struct level *level, struct json_text
             read_tool_key(walk, level, key, value);
     } else if (level->mode == PROSE && value->kind == JSON_STRING) {
         count_prose_string(walk, level, key, value->string);
-    } else if (level->mode == PROSE && level->is_array) {
-        walk->ask->token_ids += value->kind == JSON_INTEGER;
-        walk->ask->measure.token_ids += value->kind == JSON_INTEGER;
-        if (value->kind == JSON_DOUBLE || value->kind == JSON_HUGE)
-            add_all_forms(walk, 24);
+    } else if (level->mode == PROSE && level->is_array && value->kind == JSON_INTEGER) {
+        walk->ask->token_ids++;
+        walk->ask->measure.token_ids++;
+        if (!walk->has_prompts)
+            measure_scalar(walk, value);
+    } else if (level->mode == PROSE) {
+        measure_scalar(walk, value);
+    }
+    if (level->mode == PROSE && !level->is_array && !is_one_of(key, prose_keys)) {
+        measure_text(walk, key);
+        add_all_forms(walk, KEY_FRAME);
     }
     if (walk->has_prompts && walk->depth == 2 && level->is_array)
         walk->ask->prompts += value->kind == JSON_STRING || is_container(value);
@@ -949,6 +978,10 @@ static void read_messages(struct walk *walk, const struct field *field,
     struct ask *ask = walk->ask;
     bool again = walk->has_messages;
 
+    if (*field->name == 'm' && value->kind != JSON_ARRAY && value->kind != JSON_NULL) {
+        fail_type(walk, field->name, "an array", value);
+        return;
+    }
     walk->has_messages = true;
     walk->keeps_prefix = !again && walk->n >= ASK_PREFIX_LEAST && value->kind == JSON_ARRAY;
     read_prompt(walk, field, value);
@@ -1003,8 +1036,7 @@ static void read_short(struct walk *walk, const struct field *field, const struc
     if (value->kind == JSON_STRING)
         ask_read_word(word, value->string);
     else if (value->kind != JSON_NULL)
-        memcpy(word->at, "?", 2);
-    walk_value(walk, QUIET, value);
+        fail_type(walk, field->name, "a string", value);
 }
 
 static void read_whole(struct walk *walk, const struct field *field, const struct json_value *value)
@@ -1368,7 +1400,8 @@ bool ask_read_watching(struct json_reader *reader, size_t values, enum endpoint 
     memset(ask, 0, offsetof(struct ask, sizes));
     ask->endpoint = endpoint;
     ask->body_bytes = n;
-    ask->max_output = ask->max_tool_calls = ask->compact_above = ask->known_tokens = -1;
+    ask->max_output = ask->max_tool_calls = ask->compact_above = ask->known_tokens =
+        ask->stored_tokens = -1;
     ask->choices = ask->prompts = 1;
     if ((unsigned)endpoint >= ENDPOINT_COUNT || (ON_ALL >> endpoint & 1) == 0)
         return ask_read_fail(&walk, "", "this endpoint takes no body");

@@ -210,9 +210,15 @@ static int64_t tokens_between(const struct ask *ask, const struct bound_facts *f
 static int64_t pass_tokens(const struct ask *ask, const struct bound_facts *facts)
 {
     static const struct ask_measure nothing;
-    int64_t tokens = tokens_between(ask, facts, &nothing, &ask->measure, ASK_ELSEWHERE);
+    bool is_counted = ask->stored_tokens >= 0;
+    int64_t tokens = tokens_between(ask, facts, &nothing, &ask->measure,
+                                    ASK_ELSEWHERE & ~(is_counted ? ASK_STORED : 0));
 
+    if (ask->hosted_tools > 0)
+        return TG_NUMBER_MAX; /* what they are described with is the provider's, though unused */
     tokens = sum(tokens, tool_tokens(ask, facts));
+    if (is_counted)
+        tokens = sum(tokens, ask->stored_tokens);
     if (ask->known_tokens < 0)
         return tokens;
     /* Tools are among what was counted, and so is an earlier response, which never changes. */

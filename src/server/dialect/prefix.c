@@ -22,6 +22,7 @@
 #include <sys/random.h>
 
 #include "io/text/siphash.h"
+#include "lib/core/num.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -154,6 +155,18 @@ static uint64_t key_for(const struct prefix_memory *memory, const struct prefix_
     return key_of(digest.tag);
 }
 
+/* The key of a response for a tenant at a model. It has another length than the digests of prompts
+ * begin with. */
+static uint64_t key_of_response(const struct prefix_memory *memory, const struct prefix_who *who,
+                                struct slice id)
+{
+    struct digest digest = {{0}};
+
+    digest_bytes(memory, &digest, "response", sizeof "response" - 1);
+    digest_bytes(memory, &digest, id.at, id.n);
+    return key_for(memory, who, digest);
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static uint64_t tenant_key(const struct prefix_memory *memory, struct slice tenant)
@@ -228,17 +241,40 @@ void prefix_memory_free(struct prefix_memory *memory)
     free(memory);
 }
 
-/* Whether the tokens of a call say how many a longer one of its kind has at the least. */
-static bool extends(const struct ask *ask)
+/* Whether a call has the prompt that its parts make, whole and unchanged. */
+static bool is_whole(const struct ask *ask)
 {
     const unsigned changing =
         ASK_EDITS | ASK_COMPACTION | ASK_CONVERSATION | ASK_TEMPLATE | ASK_THREAD | ASK_CONTAINER |
         ASK_CACHED_CONTENT | ASK_ITEM | ASK_NEW_KEY | ASK_NEW_PART | ASK_NEW_TOOL | ASK_MODELS |
         ASK_FALLBACKS | ASK_MCP_SERVERS | ASK_SEARCH | ASK_CODE | ASK_IMAGE_TOOL | ASK_ADVISOR;
 
+    return (ask->features & changing) == 0 && ask->hosted_tools == 0 && ask->by_address == 0;
+}
+
+/* Whether the tokens of a call say how many a longer one of its kind has at the least. */
+static bool extends(const struct ask *ask)
+{
     return ask->messages_end > 0 && ask->messages_end - ask->messages_at <= PREFIX_BYTES_MAX &&
-           ask->n_frames <= ASK_FRAMES && (ask->features & changing) == 0 &&
-           ask->hosted_tools == 0 && ask->by_address == 0;
+           ask->n_frames <= ASK_FRAMES && is_whole(ask);
+}
+
+static void find_response(struct prefix_memory *memory, const struct prefix_who *who,
+                          struct ask *ask, tg_ms now)
+{
+    struct slice id = ask_slice(&ask->previous_response_id);
+
+    ask->stored_tokens = -1;
+    if ((ask->features & ASK_STORED) == 0 || id.n == 0)
+        return;
+    uint64_t tenant = tenant_key(memory, who->tenant), key = key_of_response(memory, who, id);
+    pthread_mutex_lock(&memory->lock);
+    struct table *table = table_of(memory, tenant, false, now);
+    if (table != NULL) {
+        table->used_at = now;
+        ask->stored_tokens = look_up(table, key, now);
+    }
+    pthread_mutex_unlock(&memory->lock);
 }
 
 void prefix_find(struct prefix_memory *memory, const struct prefix_who *who, const char *body,
@@ -250,6 +286,7 @@ void prefix_find(struct prefix_memory *memory, const struct prefix_who *who, con
 
     ask->known_tokens = -1;
     ask->prefix_hash[0] = ask->prefix_hash[1] = 0;
+    find_response(memory, who, ask, now);
     if (!extends(ask))
         return;
     struct progress progress = {digest_of_frames(memory, body, ask), ask->messages_at};
@@ -275,17 +312,10 @@ void prefix_find(struct prefix_memory *memory, const struct prefix_who *who, con
     pthread_mutex_unlock(&memory->lock);
 }
 
-void prefix_remember(struct prefix_memory *memory, const struct prefix_who *who,
-                     const struct ask *ask, int64_t tokens, tg_ms now)
+static void keep_entry(struct prefix_memory *memory, struct slice name, uint64_t key,
+                       int64_t tokens, tg_ms now)
 {
-    struct digest whole;
-
-    static_assert(sizeof whole.tag == sizeof ask->prefix_hash, "the same hash");
-    if ((ask->prefix_hash[0] == 0 && ask->prefix_hash[1] == 0) || tokens <= 0 ||
-        tokens > TG_NUMBER_MAX)
-        return;
-    memcpy(whole.tag, ask->prefix_hash, sizeof whole.tag);
-    uint64_t tenant = tenant_key(memory, who->tenant), key = key_for(memory, who, whole);
+    uint64_t tenant = tenant_key(memory, name);
 
     pthread_mutex_lock(&memory->lock);
     struct table *table = table_of(memory, tenant, true, now);
@@ -298,4 +328,30 @@ void prefix_remember(struct prefix_memory *memory, const struct prefix_who *who,
         table->used_at = now;
     }
     pthread_mutex_unlock(&memory->lock);
+}
+
+void prefix_remember(struct prefix_memory *memory, const struct prefix_who *who,
+                     const struct ask *ask, int64_t tokens, tg_ms now)
+{
+    struct digest whole;
+
+    static_assert(sizeof whole.tag == sizeof ask->prefix_hash, "the same hash");
+    if ((ask->prefix_hash[0] == 0 && ask->prefix_hash[1] == 0) || tokens <= 0 ||
+        tokens > TG_NUMBER_MAX)
+        return;
+    memcpy(whole.tag, ask->prefix_hash, sizeof whole.tag);
+    keep_entry(memory, who->tenant, key_for(memory, who, whole), tokens, now);
+}
+
+void prefix_remember_response(struct prefix_memory *memory, const struct prefix_who *who,
+                              const struct ask *ask, struct slice id, const struct tg_usage *usage,
+                              tg_ms now)
+{
+    int64_t tokens = num_add(tg_usage_input(usage), num_times(3, tg_usage_output(usage)));
+    bool continues = (ask->features & ASK_STORED) != 0;
+
+    if (!is_whole(ask) || (continues && ask->stored_tokens < 0) || id.n == 0 || tokens <= 0 ||
+        tokens > TG_NUMBER_MAX)
+        return;
+    keep_entry(memory, who->tenant, key_of_response(memory, who, id), tokens, now);
 }

@@ -20,6 +20,12 @@
  * parts (truncation, context_management), which refer to what may change (conversations, templates,
  * images by address), or which tools of the provider run several times.
  *
+ * An earlier response that a call continues (previous_response_id) is the same without its bytes:
+ * its input and its output are the input of the next. The provider has counted both, and shows them
+ * again with frames of its own around the items of the output, each of which has more than half as
+ * many tokens as its frame: so the output counts three times. It is known for the model that wrote
+ * it, if what was before it was whole and known, too.
+ *
  * The hash is keyed, with a key that is drawn when the process starts and never shown: whoever
  * sends bodies cannot make two of them that are taken for the same. See prefix.c.
  *
@@ -52,8 +58,9 @@ struct prefix_memory;
 struct prefix_memory *prefix_memory_new(size_t tenants);
 void prefix_memory_free(struct prefix_memory *memory); /* null is fine */
 
-/* Sets what is known in the ask, and its hash for prefix_remember(); nothing where no prefix is
- * known or the call is not of the kind that has one. The body is the one that the ask was read
+/* Sets what is known in the ask, of its messages and of the response that it continues, and its
+ * hash for prefix_remember(); nothing where nothing is known or the call is not of the kind that
+ * has a prefix. The body is the one that the ask was read
  * from. Asked for another model it forgets what it found before. */
 void prefix_find(struct prefix_memory *memory, const struct prefix_who *who, const char *body,
                  struct ask *ask, tg_ms now);
@@ -62,5 +69,11 @@ void prefix_find(struct prefix_memory *memory, const struct prefix_who *who, con
  * reported, for the call that was sent as it is: not for estimates. */
 void prefix_remember(struct prefix_memory *memory, const struct prefix_who *who,
                      const struct ask *ask, int64_t tokens, tg_ms now);
+
+/* The same of a response with this id, and of its input and output; `id` is not empty. Only for a
+ * call whose prefix_find() was made. */
+void prefix_remember_response(struct prefix_memory *memory, const struct prefix_who *who,
+                              const struct ask *ask, struct slice id, const struct tg_usage *usage,
+                              tg_ms now);
 
 #endif

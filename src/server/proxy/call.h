@@ -290,7 +290,9 @@ struct call_objects {
     tg_ms at;                   /* the time by the wall clock, for a thread of the pool */
     char type[256];             /* the request's content type, likewise */
     char missing[OBJECT_ID_MAX + 1]; /* what it may not name */
-    struct object_scan *scan;        /* null: none yet */
+    size_t made_n;                   /* bytes of `made`: the response; 0: none yet */
+    char made[OBJECT_ID_MAX];
+    struct object_scan *scan; /* null: none yet */
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
@@ -506,9 +508,9 @@ void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money
 enum call_verdict call_reserve_money(struct call *call);
 enum call_verdict call_money_answered(struct call *call, const struct call_input *with);
 
-/* The provider has counted so many tokens of input: the next turn of this conversation is reserved
+/* The provider has counted this: the next turn of this conversation is reserved
  * with that. */
-void call_remember_input(const struct call *call, int64_t tokens);
+void call_remember_counts(const struct call *call, const struct tg_usage *usage);
 
 /* ---- call_attempt.c: a key, the request, and what happens after a failure ---- */
 
@@ -564,6 +566,7 @@ struct call_bill {
     tg_micro uncertain; /* besides, what the provider may bill, but has not said */
     int64_t reasoning;  /* the part of the output that was thought and not shown */
     bool reported;      /* by the provider */
+    bool counted;       /* its input is the provider's own count, too */
     uint32_t flags;     /* the ledger's */
 };
 

@@ -225,6 +225,7 @@ void call_bill(struct call *call, enum call_charge charge, struct call_bill *bil
     bill->usage.output +=
         num_less(seen.text_bytes / TOKEN_BYTES_MAX, tg_usage_output(&bill->usage));
     bill->reported = true;
+    bill->counted = seen.reading.has_input;
     if (usage_is_free(&seen.reading, seen.text_bytes))
         return; /* a refusal before any output; limits count it */
     bill->reasoning = seen.reading.reasoning;

@@ -528,7 +528,7 @@ static void call_in_parse(struct net_job *job, void *reader)
     struct call_parse *parse = &call->parse;
 
     if (reader == NULL) {
-        parse->problem = (struct ask_problem){.text = "there is no memory to read the body"};
+        parse->problem = (struct ask_problem){.no_memory = true};
         parse->good = false;
         return;
     }

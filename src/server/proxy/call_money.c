@@ -95,12 +95,17 @@ static bool find_prefix_owner(const struct call *call, struct prefix_who *who)
     return true;
 }
 
-void call_remember_input(const struct call *call, int64_t tokens)
+void call_remember_counts(const struct call *call, const struct tg_usage *usage)
 {
+    struct prefix_memory *memory = call->gateway->prefixes;
+    const struct slice id = {call->objects.made, call->objects.made_n};
     struct prefix_who who;
 
-    if (call->route != NULL && find_prefix_owner(call, &who))
-        prefix_remember(call->gateway->prefixes, &who, &call->ask, tokens, call_now(call));
+    if (call->route == NULL || !find_prefix_owner(call, &who))
+        return;
+    prefix_remember(memory, &who, &call->ask, tg_usage_input(usage), call_now(call));
+    if (call->endpoint == ENDPOINT_RESPONSES && id.n > 0)
+        prefix_remember_response(memory, &who, &call->ask, id, usage, call_now(call));
 }
 
 /* What the attempt may cost. False: the call has been answered. */

@@ -283,6 +283,10 @@ static void made(void *context, struct slice id)
                       call_tenant(call)->name, call_provider(call)->config->name,
                       attempt->owner->config->name, call_wall(call));
     call->objects.learned = true;
+    if (call->endpoint == ENDPOINT_RESPONSES && id.n <= sizeof call->objects.made) {
+        memcpy(call->objects.made, id.at, id.n);
+        call->objects.made_n = id.n;
+    }
 }
 
 /* A list shows the tenant its own, what is shared, and where the file says so what nobody is known
@@ -311,6 +315,7 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
     struct call_objects *objects = &call->objects;
 
     objects->lists = objects->learns = objects->learned = false;
+    objects->made_n = 0;
     if (status < 200 || status >= 300 || call->in == NULL)
         return;
     bool listing = call->passthrough != NULL && !call->passthrough->shared && is_read_only(call) &&

@@ -207,8 +207,8 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
     learn_speed(call, outcome);
     if (charge == CHARGE_USED)
         learn_cost(call, &bill);
-    if (outcome == TG_KEY_OK && bill.reported)
-        call_remember_input(call, tg_usage_input(&bill.usage));
+    if (outcome == TG_KEY_OK && bill.counted)
+        call_remember_counts(call, &bill.usage);
     call->used = num_add(call->used, all_tokens(&bill.usage));
     assert(attempt->out == NULL && attempt->key == 0 && attempt->money.reservation == 0);
 }

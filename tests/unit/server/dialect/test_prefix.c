@@ -242,6 +242,88 @@ static void what_may_change_or_be_left_out_is_never_known(void **state)
     assert_int_equal(known(world, &alice, &ask, 0), 77);
 }
 
+/* ---- responses ---- */
+
+static struct ask response_after(struct world *world, const char *id, const char *fields)
+{
+    char more[200];
+
+    snprintf(more, sizeof more, "%s%s%s%s", id[0] != '\0' ? ",\"previous_response_id\":\"" : "", id,
+             id[0] != '\0' ? "\"" : "", fields);
+    return conversation(world, ENDPOINT_RESPONSES, 1, "turn", more);
+}
+
+static int64_t stored(struct world *world, const struct prefix_who *who, const char *id, tg_ms now)
+{
+    struct ask ask = response_after(world, id, "");
+
+    prefix_find(world->memory, who, world->body, &ask, now);
+    return ask.stored_tokens;
+}
+
+/* A response after `id` has been made. */
+static void respond(struct world *world, const char *after, const char *fields, const char *id,
+                    struct tg_usage usage)
+{
+    struct ask ask = response_after(world, after, fields);
+
+    prefix_find(world->memory, &alice, world->body, &ask, 0);
+    prefix_remember_response(world->memory, &alice, &ask, (struct slice){id, strlen(id)}, &usage,
+                             0);
+}
+
+static void response_is_known_when_a_call_continues_it(void **state)
+{
+    struct world *world = *state;
+    const struct prefix_who bob = WHO("bob", "p", "m", ""), other = WHO("alice", "p", "n", "");
+    struct bound_facts facts;
+    struct tg_usage_bound bound;
+    struct ask_problem problem;
+
+    assert_int_equal(stored(world, &alice, "r1", 0), -1);
+    respond(world, "", "", "r1",
+            (struct tg_usage){.input = 500, .cached_input = 100, .output = 20});
+    assert_int_equal(stored(world, &alice, "r1", 0), 600 + 3 * 20);
+    assert_int_equal(stored(world, &bob, "r1", 0), -1);
+    assert_int_equal(stored(world, &other, "r1", 0), -1);
+    assert_int_equal(stored(world, &alice, "r1", PREFIX_KEPT_MS + 1), -1);
+    /* And so is what goes on from that. */
+    respond(world, "r1", "", "r2", (struct tg_usage){.input = 900, .output = 10});
+    assert_int_equal(stored(world, &alice, "r2", 0), 930);
+
+    bound_facts_init(&facts);
+    facts.context = 100000;
+    facts.most_output = 1000;
+    struct ask ask = response_after(world, "r2", "");
+    assert_true(bound_of(&ask, &facts, true, &bound, &problem) && bound.input == 100000);
+    prefix_find(world->memory, &alice, world->body, &ask, 0);
+    assert_true(bound_of(&ask, &facts, true, &bound, &problem));
+    assert_true(bound.input >= 930 + ask.measure.text.bytes && bound.input < 2000);
+}
+
+/* The provider may have counted less of these than the next call has. */
+static void response_that_was_cut_short_or_may_change_is_not_known(void **state)
+{
+    struct world *world = *state;
+    static const char *const fields[] = {
+        ",\"truncation\":\"auto\"",
+        ",\"context_management\":[{\"type\":\"compaction\"}]",
+        ",\"conversation\":\"c\"",
+        ",\"tools\":[{\"type\":\"web_search\"}],\"max_tool_calls\":1",
+        ",\"unheard_of\":1",
+    };
+    const struct tg_usage usage = {.input = 500, .output = 20};
+
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        respond(world, "", fields[i], "r1", usage);
+        assert_int_equal(stored(world, &alice, "r1", 0), -1);
+    }
+    respond(world, "unknown", "", "r2", usage);
+    assert_int_equal(stored(world, &alice, "r2", 0), -1);
+    respond(world, "", "", "r3", (struct tg_usage){.input = 0});
+    assert_int_equal(stored(world, &alice, "r3", 0), -1);
+}
+
 /* A body with two lists of messages, in either order, long or not: a provider reads one of them, or
  * both, and what it counted says nothing about the next one. */
 static void messages_that_come_twice_are_never_known(void **state)
@@ -324,6 +406,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(counts_are_forgotten_after_half_an_hour, setup, teardown),
         cmocka_unit_test_setup_teardown(what_may_change_or_be_left_out_is_never_known, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(response_is_known_when_a_call_continues_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(response_that_was_cut_short_or_may_change_is_not_known,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(messages_that_come_twice_are_never_known, setup, teardown),
         cmocka_unit_test_setup_teardown(short_bodies_and_reports_of_nothing_are_not_kept, setup,
                                         teardown),

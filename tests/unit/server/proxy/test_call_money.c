@@ -341,6 +341,65 @@ static void a_conversation_is_reserved_with_what_was_counted_of_it(void **state)
     call_kit_close();
 }
 
+/* A count of the output alone says nothing of the prompt. */
+static void an_estimate_of_input_is_not_remembered(void **state)
+{
+    static char body[24000], text[10001];
+    const struct call_kit_config config = {.first = "context: 128000"};
+
+    (void)state;
+    memset(text, 'a', sizeof text - 1);
+    begin(&config);
+    snprintf(body, sizeof body,
+             "{\"model\":\"first\",\"max_tokens\":10,\"messages\":[{\"role\":\"user\","
+             "\"content\":\"%s\"}]}",
+             text);
+    for (int turn = 0; turn < 2; turn++) {
+        call_client_ask(&client, body);
+        assert_true(client.call->notes.reserved > 10000);
+        reply_and_end(200, JSON, "{\"choices\":[],\"usage\":{\"completion_tokens\":3}}");
+    }
+    call_kit_close();
+}
+
+/* What this gateway has seen of an earlier response is reserved for it, and not the context. */
+static void an_earlier_response_is_reserved_with_what_was_counted_of_it(void **state)
+{
+    static const char *const replies[][2] = {
+        {JSON, "{\"id\":\"resp_1\",\"object\":\"response\",\"status\":\"completed\",\"output\":[],"
+               "\"usage\":{\"input_tokens\":50,\"output_tokens\":10}}"},
+        {"text/event-stream",
+         "data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n"
+         "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\","
+         "\"usage\":{\"input_tokens\":50,\"output_tokens\":10}}}\n\n"},
+    };
+    const struct call_kit_config config = {.first = "context: 128000"};
+    char body[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(replies); i++) {
+        begin(&config);
+        for (int turn = 0; turn < 2; turn++) {
+            snprintf(body, sizeof body,
+                     "{\"model\":\"first\",\"max_output_tokens\":10,\"input\":\"a\"%s%s}",
+                     i == 1 ? ",\"stream\":true" : "",
+                     turn == 1 ? ",\"previous_response_id\":\"resp_1\"" : "");
+            call_client_ask_at(&client, "/v1/responses", body);
+            assert_in_range(client.call->notes.reserved, 100, turn == 0 ? 200 : 300);
+            reply_and_end(200, replies[i][0], replies[i][1]);
+        }
+        /* Nothing is known of another one. */
+        call_client_ask_at(&client, "/v1/responses",
+                           "{\"model\":\"first\",\"max_output_tokens\":10,\"input\":\"a\","
+                           "\"previous_response_id\":\"resp_2\"}");
+        if (client.call != NULL) {
+            assert_true(client.call->notes.reserved > 100000);
+            reply_and_end(200, replies[i][0], replies[i][1]);
+        }
+        call_kit_close();
+    }
+}
+
 /* Attack 2: each prompt of an array is an answer. */
 static void attack_2_an_array_of_prompts_is_reserved_as_many_answers(void **state)
 {
@@ -939,6 +998,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_bounded_is_refused_under_a_budget),
         cmocka_unit_test(a_refusal_says_which_max_tokens_would_fit),
         cmocka_unit_test(a_conversation_is_reserved_with_what_was_counted_of_it),
+        cmocka_unit_test(an_estimate_of_input_is_not_remembered),
+        cmocka_unit_test(an_earlier_response_is_reserved_with_what_was_counted_of_it),
         cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
         cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
         cmocka_unit_test(what_calls_cost_is_reserved_where_all_budgets_say_so),
