@@ -225,8 +225,16 @@ void ledger_each_open(struct ledger *ledger, ledger_open_fn *fn, void *context);
 /* After another process may have added some. */
 bool ledger_reread_tenants(struct ledger *ledger, struct tg_problem *problem);
 
-/* How often what a dead process had left was moved into the database since the start. */
+/* Moves what dead processes have left in their journals, and settles what they had in flight, if
+ * this process has the lock; ledger_keep() does it four times a second. False: try again. Then: how
+ * often it has found something since the start. */
+bool ledger_move_left(struct ledger *ledger, struct tg_problem *problem);
 uint64_t ledger_left_behind(struct ledger *ledger);
+
+/* Whether a living process has the journal of that number. Then: whether its process has ended, and
+ * all that it held is in the database. */
+bool ledger_journal_is_used(const struct ledger *ledger, uint32_t number);
+bool ledger_journal_is_over(struct ledger *ledger, uint32_t number);
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 

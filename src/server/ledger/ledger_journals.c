@@ -41,19 +41,33 @@ void ledger_journal_name(const char *path, uint32_t number, char *name, size_t b
         snprintf(name, bytes, "%.4096s.spend.%u", path, (unsigned)number);
 }
 
+/* Whether the name still leads to the open file: a process that ends removes its journal, and
+ * another may have made one of the same name since. */
+static bool is_in_place(int fd, const char *name)
+{
+    struct stat opened, named;
+
+    return fstat(fd, &opened) == 0 && stat(name, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
 int ledger_journal_lock(const char *path, uint32_t number)
 {
     char name[LEDGER_JOURNAL_NAME];
 
     ledger_journal_name(path, number, name, sizeof name);
-    int fd = open(name, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? LEDGER_JOURNAL_ABSENT : LEDGER_JOURNAL_USED;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    for (;;) {
+        int fd = open(name, O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+            return errno == ENOENT ? LEDGER_JOURNAL_ABSENT : LEDGER_JOURNAL_USED;
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            close(fd);
+            return LEDGER_JOURNAL_USED;
+        }
+        if (is_in_place(fd, name))
+            return fd;
         close(fd);
-        return LEDGER_JOURNAL_USED;
     }
-    return fd;
 }
 
 /* ---- Rows ---- */
@@ -225,12 +239,43 @@ bool ledger_close_journal(struct ledger *ledger, struct tg_problem *problem)
     return true;
 }
 
-/* Moves what is in it, and removes it. The lock is held, and is given up. */
-static bool recover_one(struct ledger *ledger, struct ledger_journal_row row, int fd,
-                        struct tg_problem *problem)
+/* What the database says of a journal now; false in `is_left`: nothing is left in it. */
+static bool read_row(struct ledger *ledger, uint32_t number, struct ledger_journal_row *row,
+                     bool *is_left, struct tg_problem *problem)
 {
-    struct ledger *other = ledger_open_left(ledger, row, fd, problem);
+    struct ledger_journal_rows rows;
+    const struct ledger_journal_row *found;
+    bool closed;
 
+    row->number = number;
+    if (number == 0) {
+        if (!ledger_db_first(&ledger->db, &row->moved, &closed, problem))
+            return false;
+        *is_left = !closed;
+        return true;
+    }
+    if (!ledger_db_journals(&ledger->db, &rows, problem))
+        return false;
+    found = journal_row_of(&rows, number);
+    *is_left = found != NULL;
+    if (found != NULL)
+        *row = *found;
+    return true;
+}
+
+/* Moves what is in it, and removes it. The lock is held, and is given up. What was read of the
+ * database before it was held may be old: another process may have moved the same entries. */
+static bool recover_one(struct ledger *ledger, uint32_t number, int fd, struct tg_problem *problem)
+{
+    struct ledger_journal_row row;
+    bool is_left;
+
+    if (!read_row(ledger, number, &row, &is_left, problem) || !is_left) {
+        bool done = !is_left;
+        close(fd);
+        return done;
+    }
+    struct ledger *other = ledger_open_left(ledger, row, fd, problem);
     if (other == NULL)
         return false;
     ledger->recovered += other->recovered;
@@ -268,7 +313,7 @@ bool ledger_recover_left(struct ledger *ledger, struct tg_problem *problem)
         if (fd == LEDGER_JOURNAL_ABSENT)
             done = forget_row(ledger, rows.list[i].number, problem);
         else if (fd >= 0)
-            done = recover_one(ledger, rows.list[i], fd, problem);
+            done = recover_one(ledger, rows.list[i].number, fd, problem);
     }
     if (!done || ledger->db.journal == 0)
         return done;
@@ -280,7 +325,39 @@ bool ledger_recover_left(struct ledger *ledger, struct tg_problem *problem)
     if (closed)
         return true;
     int fd = ledger_journal_lock(ledger->path, 0);
-    return fd < 0 || recover_one(ledger, (struct ledger_journal_row){0, moved}, fd, problem);
+    return fd < 0 || recover_one(ledger, 0, fd, problem);
+}
+
+bool ledger_move_left(struct ledger *ledger, struct tg_problem *problem)
+{
+    if (strcmp(ledger->path, ":memory:") == 0 || ledger->lock_fd < 0)
+        return true;
+    pthread_mutex_lock(&ledger->db_lock);
+    bool done = ledger_recover_left(ledger, problem);
+    pthread_mutex_unlock(&ledger->db_lock);
+    return done;
+}
+
+bool ledger_journal_is_used(const struct ledger *ledger, uint32_t number)
+{
+    int fd = ledger_journal_lock(ledger->path, number);
+
+    if (fd >= 0)
+        close(fd);
+    return fd == LEDGER_JOURNAL_USED;
+}
+
+bool ledger_journal_is_over(struct ledger *ledger, uint32_t number)
+{
+    struct ledger_journal_row row;
+    bool is_left = true;
+
+    if (ledger_journal_is_used(ledger, number))
+        return false;
+    pthread_mutex_lock(&ledger->db_lock);
+    bool done = read_row(ledger, number, &row, &is_left, NULL);
+    pthread_mutex_unlock(&ledger->db_lock);
+    return done && !is_left;
 }
 
 /* ---- Reading what others settle ---- */
@@ -299,8 +376,11 @@ void ledger_free_others(struct ledger *ledger)
     ledger->n_others = 0;
 }
 
-/* Up to the first entry that is not whole yet: who settles that tells of it. */
-static bool read_other(struct ledger *ledger, struct ledger_journal_row row,
+enum { READ_AGAIN_MAX = 5 };
+
+/* Up to the first entry that is not whole yet: who settles that tells of it. `again`: the journal
+ * has gone on, or ended, since its row was read, and what was moved in between is in neither. */
+static bool read_other(struct ledger *ledger, struct ledger_journal_row row, bool *again,
                        struct tg_problem *problem)
 {
     char name[LEDGER_JOURNAL_NAME];
@@ -310,8 +390,10 @@ static bool read_other(struct ledger *ledger, struct ledger_journal_row row,
 
     ledger_journal_name(ledger->path, row.number, name, sizeof name);
     *other = (struct ledger_other){.number = row.number, .last = row.moved};
-    if (stat(name, &stat_of) != 0 || stat_of.st_size == 0)
+    if (stat(name, &stat_of) != 0 || stat_of.st_size == 0) {
+        *again = true;
         return true;
+    }
     if (!journal_map_view(&journal, name, ledger->db.token, problem))
         return false;
     ledger->n_others++;
@@ -324,33 +406,51 @@ static bool read_other(struct ledger *ledger, struct ledger_journal_row row,
         other->n++;
         other->last++;
     }
+    /* An entry in the place of the next one: its process has gone round since. */
+    *again |= journal_newest(&journal) > other->last + journal.n;
     journal_unmap(&journal);
     return done || problem_fail(problem, "%s: there is no memory to read it", name);
 }
 
-bool ledger_read_others(struct ledger *ledger, struct tg_problem *problem)
+static bool read_others_once(struct ledger *ledger, bool *again, struct tg_problem *problem)
 {
     struct ledger_journal_rows rows;
     uint64_t moved;
     bool closed;
 
+    *again = false;
     ledger_free_others(ledger);
-    if (strcmp(ledger->path, ":memory:") == 0)
-        return true;
     ledger->others = calloc(LEDGER_JOURNALS_MAX + 1, sizeof *ledger->others);
     if (ledger->others == NULL)
         return problem_fail(problem, "%s: there is no memory to read it", ledger->path);
     bool done = ledger_db_run(&ledger->db, "BEGIN", problem) &&
                 ledger_db_journals(&ledger->db, &rows, problem) &&
                 ledger_db_first(&ledger->db, &moved, &closed, problem);
-    if (done && ledger->db.journal != 0)
-        done = read_other(ledger, (struct ledger_journal_row){0, moved}, problem);
+    if (done && ledger->db.journal != 0 && !closed)
+        done = read_other(ledger, (struct ledger_journal_row){0, moved}, again, problem);
     for (size_t i = 0; done && i < rows.n; i++)
         if (rows.list[i].number != ledger->db.journal)
-            done = read_other(ledger, rows.list[i], problem);
+            done = read_other(ledger, rows.list[i], again, problem);
     if (!done)
         ledger_end_others(ledger);
     return done;
+}
+
+/* A row whose file is missing was read before its process ended: then the database has more now. If
+ * it is still so, somebody has removed the file, and there is nothing to be read. */
+bool ledger_read_others(struct ledger *ledger, struct tg_problem *problem)
+{
+    bool again = true;
+
+    ledger_free_others(ledger);
+    if (strcmp(ledger->path, ":memory:") == 0)
+        return true;
+    for (int i = 0; i < READ_AGAIN_MAX && again; i++) {
+        ledger_end_others(ledger);
+        if (!read_others_once(ledger, &again, problem))
+            return false;
+    }
+    return true;
 }
 
 /* Names of a record stand in the record itself, and it may have been moved since. */

@@ -395,12 +395,7 @@ static void recover_dead(struct ledger *ledger)
 {
     struct tg_problem why = {""};
 
-    if (strcmp(ledger->path, ":memory:") == 0 || ledger->lock_fd < 0)
-        return;
-    pthread_mutex_lock(&ledger->db_lock);
-    bool done = ledger_recover_left(ledger, &why);
-    pthread_mutex_unlock(&ledger->db_lock);
-    if (!done)
+    if (!ledger_move_left(ledger, &why))
         fprintf(stderr, "tollgate: ledger: %s\n", why.text);
 }
 
