@@ -15,6 +15,7 @@
  * Secrets are in this process's memory: it leaves no core and cannot be traced by others of its
  * user, unless it is told to.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,16 +31,25 @@
 #include "cli/common/options.h"
 #include "lib/core/num.h"
 #include "server/obs/log_line.h"
+#include "server/remote/remote.h"
 #include "server/runtime/control.h"
 #include "server/runtime/handover.h"
 #include "server/runtime/inherited.h"
 #include "server/runtime/observe.h"
 #include "server/runtime/reload.h"
+#include "server/runtime/start_gate.h"
 #include "server/runtime/takeover.h"
 #include "server/runtime/worker.h"
 #include "server/serve/services.h"
 
-enum { WORKERS_MAX = 256, DESCRIPTORS_EACH = 2, WAIT_MAX_MS = 3600000 };
+enum {
+    WORKERS_MAX = 256,
+    DESCRIPTORS_EACH = 2,
+    WAIT_MAX_MS = 3600000,
+    STORE_WAIT_MS = 5000,
+    STORE_DOWN_MS = 1000, /* when the first attempt has failed */
+    TURN_MS = 2,
+};
 
 struct serving {
     const struct command *command;
@@ -51,8 +61,10 @@ struct serving {
     struct worker *workers;
     size_t n; /* workers that have been started */
     char addresses[1024];
-    sigset_t signals; /* those that are waited for */
+    sigset_t signals;       /* those that are waited for */
+    struct start_gate gate; /* where threads wait until this process serves */
     pthread_t main, joiner;
+    bool joins; /* there is a joiner */
     atomic_bool joined;
     atomic_bool replaced; /* another process serves */
     tg_ms drained_at;     /* when a drain is cut off; 0: there is none, or it has been cut off */
@@ -210,11 +222,21 @@ static void predecessor_ended(void *arg)
     pthread_kill(serving->main, SIGUSR1);
 }
 
-static bool start_workers(struct serving *serving, size_t wanted, const char *path)
+static void *join_workers(void *arg)
+{
+    struct serving *serving = arg;
+
+    for (size_t i = 0; i < serving->n; i++)
+        worker_join(&serving->workers[i]);
+    atomic_store(&serving->joined, true);
+    pthread_kill(serving->main, SIGUSR1);
+    return NULL;
+}
+
+static bool make_workers(struct serving *serving, size_t wanted, const char *path)
 {
     struct tg_problem problem;
 
-    takeover_read(serving->takeover);
     serving->workers = calloc(wanted, sizeof *serving->workers);
     if (serving->workers == NULL) {
         command_say(serving->command, "there is no memory for %zu workers", wanted);
@@ -233,38 +255,69 @@ static bool start_workers(struct serving *serving, size_t wanted, const char *pa
         return false;
     }
     write_addresses(serving);
+    return true;
+}
+
+/* All of them, before anybody else stops serving: then there may be none left. They wait. */
+static bool make_threads(struct serving *serving)
+{
+    bool good = control_start(&serving->control);
+
+    for (size_t i = 0; good && i < serving->n; i++)
+        good = worker_start(&serving->workers[i]);
+    if (good)
+        good = serving->joins = pthread_create(&serving->joiner, NULL, join_workers, serving) == 0;
+    if (!good)
+        command_say(serving->command, "the system gives no thread");
+    return good;
+}
+
+/* Whoever takes calls from another process, or from a queue that systemd keeps, has reached the
+ * store first: else it would refuse for a moment what could be served. Where the store is away, it
+ * is soon known. */
+static void await_store(struct serving *serving)
+{
+    struct remote *remote = serving->gateway->remote;
+    char why[240] = "";
+
+    for (int ms = 0; ms < STORE_WAIT_MS && remote_health_of(remote) != REMOTE_WELL; ms += TURN_MS) {
+        for (size_t i = 0; i < serving->n; i++)
+            net_loop_turn(serving->workers[i].loop, false);
+        net_loop_turn(serving->control.loop, false);
+        remote_problem(remote, why, sizeof why);
+        if (why[0] != '\0' && ms >= STORE_DOWN_MS)
+            break;
+        (void)poll(NULL, 0, TURN_MS);
+    }
+    if (remote_health_of(remote) != REMOTE_WELL)
+        fprintf(stderr, "tollgate: the store is %s%s%s; store_failure decides\n",
+                remote_health_name(remote_health_of(remote)), why[0] != '\0' ? ": " : "", why);
+}
+
+static bool start_workers(struct serving *serving, size_t wanted, const char *path)
+{
+    struct tg_problem problem;
+
+    takeover_read(serving->takeover);
+    serving->main = pthread_self();
+    if (!make_workers(serving, wanted, path) || !make_threads(serving))
+        return false;
+    if (serving->inherited.n > 0)
+        await_store(serving);
     if (!takeover_serve(serving->takeover, &serving->control, &problem)) {
         command_say(serving->command, "%s", problem.text);
         return false;
     }
-    serving->main = pthread_self();
     serving->control.predecessor_ended = predecessor_ended;
     serving->control.predecessor_arg = serving;
     serving->control.handover = handover_new(&serving->control, another_serves, serving);
-    if (!control_start(&serving->control)) {
-        command_say(serving->command, "the system gives no thread for the control thread");
-        return false;
-    }
     for (size_t i = 0; i < wanted; i++)
-        if (!worker_start(&serving->workers[i])) {
-            command_say(serving->command, "the system gives no thread for a worker");
-            return false;
-        }
+        worker_release(&serving->workers[i]);
+    control_hold(&serving->control, false);
     return true;
 }
 
 /* ---- ending ---- */
-
-static void *join_workers(void *arg)
-{
-    struct serving *serving = arg;
-
-    for (size_t i = 0; i < serving->n; i++)
-        worker_join(&serving->workers[i]);
-    atomic_store(&serving->joined, true);
-    pthread_kill(serving->main, SIGUSR1);
-    return NULL;
-}
 
 static void say_state(const struct serving *serving, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -392,20 +445,22 @@ static bool wait_for_end(struct serving *serving)
     }
 }
 
+/* Threads run from here on. */
 static bool serve_until_told(struct serving *serving)
 {
-    if (pthread_create(&serving->joiner, NULL, join_workers, serving) != 0) {
-        command_say(serving->command, "the system gives no thread");
-        return false;
-    }
+    start_gate_open(&serving->gate);
     bool whole = wait_for_end(serving);
     pthread_join(serving->joiner, NULL);
+    serving->joins = false;
     return whole;
 }
 
 /* The control thread is there until the last call has ended. */
 static void stop_workers(struct serving *serving)
 {
+    start_gate_abandon(&serving->gate);
+    if (serving->joins)
+        pthread_join(serving->joiner, NULL);
     for (size_t i = 0; i < serving->n; i++)
         if (serving->workers[i].started)
             net_loop_stop(serving->workers[i].loop);
@@ -416,6 +471,7 @@ static void stop_workers(struct serving *serving)
         worker_fini(&serving->workers[i]);
     control_fini(&serving->control);
     free(serving->workers);
+    start_gate_fini(&serving->gate);
 }
 
 /* ---- the command ---- */
@@ -471,6 +527,8 @@ static int serve(const struct command *self, const char *path, const char *recor
             close(record_fd);
         return STATUS_FAILED;
     }
+    start_gate_init(&serving.gate);
+    serving.gateway->start_gate = &serving.gate;
     good = gateway_observe(serving.gateway, record_fd, &why);
     if (!good)
         command_say(self, "%s", why.text);

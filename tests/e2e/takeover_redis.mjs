@@ -3,14 +3,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { calls, chat, EXACT, EXACT_COST, reason, until } from './kit.mjs';
-import { patientFleet, Redis, stored, window } from './redis_kit.mjs';
+import { patientFleet, Redis, window } from './redis_kit.mjs';
 
 async function takeOver(t, gateway) {
     const before = gateway.process;
     t.after(() => before.over || (before.child.kill('SIGKILL'), before.ended));
     gateway.options = ['--takeover'];
     await gateway.begin();
-    await stored(gateway, 'ok');
     return before;
 }
 

@@ -201,8 +201,18 @@ static void accept_again(void *arg)
 {
     struct http_listener *listener = arg;
 
-    for (struct listen_poll *poll = listener->polls; poll != NULL; poll = poll->next)
+    for (struct listen_poll *poll = listener->polls; poll != NULL && !listener->held;
+         poll = poll->next)
         uv_poll_start(&poll->uv, UV_READABLE, accept_polled);
+}
+
+void http_listener_hold(struct http_listener *listener, bool held)
+{
+    listener->held = held;
+    net_timer_stop(listener->loop, &listener->again);
+    for (struct listen_poll *poll = listener->polls; poll != NULL; poll = poll->next)
+        uv_poll_stop(&poll->uv);
+    accept_again(listener);
 }
 
 static int accept_one(int listening, union address *peer, socklen_t *n)
@@ -222,7 +232,7 @@ static void accept_polled(uv_poll_t *uv, int status, int events)
     const struct listen_poll *poll = uv->data;
     struct http_listener *listener = poll->listener;
 
-    assert(poll->fd >= 0 && !listener->draining);
+    assert(poll->fd >= 0 && !listener->draining && !listener->held);
     (void)status, (void)events;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         union address peer = {0};
@@ -357,7 +367,8 @@ static bool start_polling(struct http_listener *listener, int fd)
     poll->fd = fd;
     poll->next = listener->polls;
     listener->polls = poll;
-    uv_poll_start(&poll->uv, UV_READABLE, accept_polled);
+    if (!listener->held)
+        uv_poll_start(&poll->uv, UV_READABLE, accept_polled);
     return true;
 }
 
@@ -444,6 +455,7 @@ struct http_listener *http_listener_new(struct net_loop *loop,
     listener->max_conns = options->connections;
     listener->tls = tls_context_ref(options->tls);
     listener->http2 = options->http2;
+    listener->held = options->held;
     for (int i = 0; i < HTTP_IDLE_LISTS; i++)
         TAILQ_INIT(&listener->idle[i]);
     if (uv_random(NULL, NULL, &listener->next_connection, sizeof listener->next_connection, 0,

@@ -155,6 +155,7 @@ struct http_listen_options {
     const int *sockets; /* sockets that listen there already, taken over; null: opened */
     size_t n_sockets;
     bool borrowed; /* the name of a local socket is another's, and stays when this one ends */
+    bool held;     /* accepts nothing yet: see http_listener_hold() */
 };
 
 void http_listen_options_init(struct http_listen_options *options);
@@ -183,6 +184,10 @@ void http_listener_drain(struct http_listener *listener);
 
 /* The descriptors on which it listens, at most `room`; returns how many. They stay its own. */
 size_t http_listener_sockets(const struct http_listener *listener, int *sockets, size_t room);
+
+/* Accepts nothing from now on, or accepts again: who connects meanwhile waits. What is open is
+ * served. */
+void http_listener_hold(struct http_listener *listener, bool held);
 
 /* Another process has its sockets and goes on accepting. What is open is served on: every reply of
  * HTTP/1 is the last of its connection, clients of HTTP/2 are told, and nothing is closed under the

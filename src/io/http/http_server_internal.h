@@ -44,6 +44,7 @@ struct http_listener {
     size_t n_conns; /* connections */
     size_t n_busy;  /* exchanges between begin() and gone() */
     bool draining;
+    bool held; /* accepts nothing: see http_listener_hold() */
     int port;
     struct listen_poll *polls; /* the sockets on which it listens; null: it does not */
     struct net_timer again;    /* accepts again, after descriptors ran out */

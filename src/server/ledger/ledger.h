@@ -231,8 +231,8 @@ bool ledger_reread_tenants(struct ledger *ledger, struct tg_problem *problem);
 bool ledger_move_left(struct ledger *ledger, struct tg_problem *problem);
 uint64_t ledger_left_behind(struct ledger *ledger);
 
-/* Whether a living process has the journal of that number. Then: whether its process has ended, and
- * all that it held is in the database. */
+/* Whether another process, which lives, has the journal of that number. Then: whether its process
+ * has ended, and all that it held is in the database. */
 bool ledger_journal_is_used(const struct ledger *ledger, uint32_t number);
 bool ledger_journal_is_over(struct ledger *ledger, uint32_t number);
 

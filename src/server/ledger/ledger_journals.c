@@ -340,6 +340,8 @@ bool ledger_move_left(struct ledger *ledger, struct tg_problem *problem)
 
 bool ledger_journal_is_used(const struct ledger *ledger, uint32_t number)
 {
+    if (number == ledger->db.journal)
+        return false;
     int fd = ledger_journal_lock(ledger->path, number);
 
     if (fd >= 0)
@@ -352,6 +354,8 @@ bool ledger_journal_is_over(struct ledger *ledger, uint32_t number)
     struct ledger_journal_row row;
     bool is_left = true;
 
+    if (number == ledger->db.journal)
+        return true; /* what was in it was moved when it was opened */
     if (ledger_journal_is_used(ledger, number))
         return false;
     pthread_mutex_lock(&ledger->db_lock);

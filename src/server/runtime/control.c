@@ -14,6 +14,7 @@
 #include "server/runtime/recorder.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/service.h"
+#include "server/runtime/start_gate.h"
 #include "server/runtime/takeover.h"
 #include "server/runtime/takeover_wire.h"
 
@@ -184,12 +185,20 @@ bool control_listen(struct control *control, const char *name, const char *addre
     options.n_sockets = inherited_take(control->gateway->inherited, name, address, 0, 1, sockets,
                                        TAKEOVER_SOCKETS_MAX);
     options.borrowed = options.n_sockets > 0;
+    options.held = control->gateway->inherited != NULL;
     if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
         return false;
     own->name = name;
     own->address = address;
     control->n_listeners++;
     return true;
+}
+
+void control_hold(struct control *control, bool held)
+{
+    assert(control_is_mine(control));
+    for (size_t i = 0; i < control->n_listeners; i++)
+        http_listener_hold(control->listeners[i].listener, held);
 }
 
 void control_close_listeners(struct control *control)
@@ -255,6 +264,8 @@ static void *control_run(void *arg)
 {
     struct control *control = arg;
 
+    if (!start_gate_wait(control->gateway->start_gate))
+        return NULL;
     control->self = pthread_self();
     control->runs = true;
     net_loop_run(control->loop);

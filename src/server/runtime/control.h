@@ -77,6 +77,10 @@ void control_fini(struct control *control);
 
 bool control_start(struct control *control);
 
+/* On its thread, or before that runs: its listeners accept nothing, or accept again. They begin
+ * held where the gateway has inherited something: see worker_hold(). */
+void control_hold(struct control *control, bool held);
+
 /* From any thread: the configuration is to be read again. */
 void control_reload(struct control *control);
 

@@ -183,6 +183,7 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
         !object_owners_load(gateway->owners, gateway->ledger,
                             clock_wall_of(&gateway->clock, clock_now_ms(&gateway->clock)), problem))
         return false;
+    gateway->left_behind = ledger_left_behind(gateway->ledger);
     ledger_set_chore(gateway->ledger, object_owners_flush, gateway->owners);
     return ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
 }

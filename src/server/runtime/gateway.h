@@ -109,10 +109,15 @@ struct gateway {
     struct snapshot_memory *sampled; /* what the service admin makes rates of; null: nothing */
     struct trace *trace;             /* spans that wait to be sent; null: none are wanted */
     atomic_bool draining;            /* requests that come now are refused */
-    /* Another process has taken over, and requests that still come are relayed there: on
-     * listen.gateway, and on listen.grpc. Set once, by the control thread; null: not. */
+    struct start_gate *start_gate;   /* where threads wait before they run; null: nowhere */
+    /* Another process takes over, and requests that still come are relayed there: on
+     * listen.gateway, and on listen.grpc. The control thread sets them, and unsets them if the
+     * other one dies before it serves; null: not. */
     struct http_origin *_Atomic successor, *_Atomic grpc_successor;
     char relay_path[108], grpc_relay_path[108]; /* sockets for what those relay; empty: none */
+    uint64_t left_behind; /* journals of dead processes that were moved when budgets were read; the
+                             control thread's, */
+    tg_ms left_tried_at;  /* and when it last tried to read those */
     atomic_int predecessors;  /* processes it has taken over from that still settle calls */
     atomic_bool handing_over; /* another process starts: what it has read may not be changed */
     bool changing;            /* an administrator's change is being made; the control thread's */

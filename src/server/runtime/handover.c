@@ -1,15 +1,25 @@
 /* handover.c - the old process's side of a takeover: see handover.h.
  *
- *     NOBODY --HELLO--> OFFERED --READ--> PREPARING --READY--> COMMITTED --SERVING--> RETIRED
- *        ^                 |                  |                    |
- *        '-----------------+--- it is gone ---+--------------------'
+ *     NOBODY --HELLO--> OFFERED --READ--> PREPARING --READY--> COMMITTED
+ *        ^                 |                  |                    | |
+ *        |<----------------+--- it is gone ---+--------------------' | TAKING: all hold
+ *        |                                                           v
+ *        |<-- RELEASING <------------- it is gone ---------------- HOLDING
+ *        |                                                           | RETIRED is said
+ *        |                                                           v
+ *        '--- RELEASING <------------- it has died --------------- PASSED --SERVING--> RETIRED
+ *
+ * Up to PASSED this process serves, and the other one knows that it must not; from then on the
+ * other one does. If the link ends in PASSED, the lock of the other one's journal says whether it
+ * lives: see takeover_wire.h.
  *
  * While another process starts, nobody may change the configuration, or what the admin API keeps in
  * the ledger: the other one has read it. That is a moment, and whoever asks is told to ask again.
  *
- * What has to be told comes from all threads, and is put into one buffer under a lock. If the other
- * process does not take it, and the buffer grows beyond EVENTS_MAX, the link is given up: what this
- * process spends is in its own journal, which the other one reads when this one has ended.
+ * What has to be told comes from all threads, and is put into one buffer under a lock. It becomes
+ * frames when those before have been sent. If the other process does not take them, and the buffer
+ * grows beyond EVENTS_MAX, the link is given up: what this process spends is in its own journal,
+ * which the other one reads when this one has ended.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "server/runtime/handover.h"
@@ -34,9 +44,24 @@
 #include "server/runtime/takeover_wire.h"
 #include "server/runtime/worker.h"
 
-enum { LATE_MS = 60000, LAST_WORDS_MS = 5000, EVENTS_MAX = 64 << 20 };
+enum {
+    LATE_MS = 60000,
+    LAST_WORDS_MS = 5000,
+    EVENTS_MAX = 64 << 20,
+    LOCK_CHECK_MS = 20,    /* between two checks of the lock of the other process */
+    LOCK_CHECKS_MAX = 500, /* while that lives it serves, and says so */
+};
 
-enum handover_state { NOBODY, OFFERED, PREPARING, COMMITTED, RETIRED };
+enum handover_state {
+    NOBODY,
+    OFFERED,
+    PREPARING,
+    COMMITTED,
+    HOLDING,   /* workers stop accepting; without a link: to go on then */
+    PASSED,    /* the other one serves, as far as this one has to know */
+    RELEASING, /* workers accept again */
+    RETIRED,
+};
 
 /* A frame that the other process has not taken yet. */
 struct handover_frame {
@@ -60,14 +85,20 @@ struct handover {
     int fd; /* to the other process; -1: there is none */
     long pid;
     struct net_poll *peer;
-    struct net_timer late;                  /* it has taken too long */
+    tg_ms late_ms;
+    struct net_timer late;       /* it has taken too long */
+    uint32_t journal;            /* its journal, */
+    struct net_timer lock_timer; /* and the next check of its lock, when the link has ended */
+    int lock_checks;
+    atomic_size_t n_holding;                /* workers that have not done it yet */
+    struct net_post held;                   /* all have */
     struct http_origin *relay, *grpc_relay; /* where it takes requests; null: not known */
     STAILQ_HEAD(, handover_frame) out;
     struct takeover_frame in;
 
     pthread_mutex_t lock; /* guards the events, which come from any thread */
     char *events;
-    size_t n_events, max_events;
+    size_t n_events, max_events, most_events;
     bool full;
     struct net_post told;
 };
@@ -151,7 +182,7 @@ static void handover_tell(struct handover *handover, enum takeover_record_kind k
     size_t n = sizeof head + n_first + n_second;
 
     pthread_mutex_lock(&handover->lock);
-    if (handover->n_events + n > EVENTS_MAX ||
+    if (handover->n_events + n > handover->most_events ||
         !array_reserve(&handover->events, &handover->max_events, handover->n_events + n)) {
         handover->full = true;
     } else if (!handover->full) {
@@ -185,9 +216,9 @@ static void limits_moved(void *context, const void *bytes, size_t n)
     handover_tell(context, TAKEOVER_STORE, bytes, n, NULL, 0);
 }
 
-static void pass_events(void *arg)
+/* All that is to be told becomes frames. */
+static void queue_events(struct handover *handover)
 {
-    struct handover *handover = arg;
     char *events;
     size_t n;
     bool full;
@@ -208,7 +239,23 @@ static void pass_events(void *arg)
     }
     send_records(handover, TAKEOVER_EVENTS, events, n);
     free(events);
+}
+
+/* Not before what was to be told earlier has been taken: else frames would grow without a bound. */
+static void pass_events(void *arg)
+{
+    struct handover *handover = arg;
+
+    if (handover->fd < 0)
+        return;
     flush_out(handover);
+    pthread_mutex_lock(&handover->lock);
+    bool full = handover->full;
+    pthread_mutex_unlock(&handover->lock);
+    if (STAILQ_EMPTY(&handover->out) || full)
+        queue_events(handover);
+    if (handover->fd >= 0)
+        flush_out(handover);
 }
 
 /* ---- offering ---- */
@@ -258,17 +305,20 @@ static void prepare(struct handover *handover)
 static void offer(struct handover *handover)
 {
     const struct gateway *gateway = handover->control->gateway;
-    struct takeover_offer what = {
-        .pid = (int64_t)getpid(), .epoch_ns = gateway->clock.epoch_ns, .seed = gateway->seed};
+    struct takeover_offer what = {.pid = (int64_t)getpid(),
+                                  .epoch_ns = gateway->clock.epoch_ns,
+                                  .seed = gateway->seed,
+                                  .journal = ledger_journal(gateway->ledger)};
     int lock = ledger_lock_fd(gateway->ledger);
 
     handover_send(handover, TAKEOVER_OFFER, &what, sizeof what, NULL, 0);
     offer_listeners(handover);
     handover_send(handover, TAKEOVER_LOCK, NULL, 0, &lock, 1);
-    pass_events(handover);
+    queue_events(handover);
+    if (handover->fd < 0)
+        return;
     handover_send(handover, TAKEOVER_OFFERED, NULL, 0, NULL, 0);
     flush_out(handover);
-    handover->state = OFFERED;
     say(handover, "is offered what this process has");
 }
 
@@ -317,25 +367,66 @@ static void take_back(struct handover *handover)
     (void)ledger_reread_tenants(gateway->ledger, NULL);
     atomic_store(&gateway->handing_over, false);
     handover->state = NOBODY;
+    fprintf(stderr, "tollgate: takeover: this process goes on as before\n");
 }
 
-/* The other process is gone, or has to go. */
+/* ---- accepting ---- */
+
+static void one_holds(void *arg)
+{
+    struct handover *handover = arg;
+
+    if (atomic_fetch_sub(&handover->n_holding, 1) == 1)
+        net_loop_post(handover->control->loop, &handover->held);
+}
+
+static void hold_all(struct handover *handover, bool held)
+{
+    struct control *control = handover->control;
+
+    control_hold(control, held);
+    atomic_store(&handover->n_holding, control->n_workers);
+    for (size_t i = 0; i < control->n_workers; i++)
+        worker_hold(&control->workers[i], held, one_holds, handover);
+}
+
+/* The other process has died before it served: this one accepts again. */
+static void release_all(struct handover *handover)
+{
+    struct gateway *gateway = handover->control->gateway;
+    struct http_origin *relay = atomic_exchange(&gateway->successor, NULL);
+    struct http_origin *grpc_relay = atomic_exchange(&gateway->grpc_successor, NULL);
+
+    if (relay != NULL)
+        handover->relay = relay;
+    if (grpc_relay != NULL)
+        handover->grpc_relay = grpc_relay;
+    handover->state = RELEASING;
+    hold_all(handover, false);
+}
+
+static void check_lock(void *arg);
+
+/* The other process is gone, or has to go, which it is told. */
 static void handover_lose(struct handover *handover, const char *why)
 {
-    if (handover->state == NOBODY) { /* who came has said nothing */
-        close_peer(handover);
-        return;
-    }
-    say(handover, why);
+    if (handover->state != NOBODY) /* else who came has said nothing */
+        say(handover, why);
+    if (handover->state < PASSED)
+        (void)takeover_send(handover->fd, TAKEOVER_REFUSED, why, strlen(why), NULL, 0);
     close_peer(handover);
+    if (handover->state == NOBODY)
+        return;
     if (handover->state == RETIRED) {
         fprintf(stderr, "tollgate: takeover: what is still settled here is in the journal of this "
                         "process\n");
         handover_stop_following(handover);
-        return;
+    } else if (handover->state == PASSED) {
+        handover->lock_checks = 0;
+        check_lock(handover);
+    } else if (handover->state != HOLDING) { /* else when all hold */
+        take_back(handover);
     }
-    take_back(handover);
-    fprintf(stderr, "tollgate: takeover: this process goes on as before\n");
 }
 
 static void handover_refuse(struct handover *handover, const char *why)
@@ -391,6 +482,7 @@ static void greet(struct handover *handover)
         return;
     }
     prepare(handover);
+    handover->state = OFFERED;
     offer(handover);
 }
 
@@ -411,6 +503,13 @@ static void commit(struct handover *handover)
     handover->state = COMMITTED;
 }
 
+static void forget_relay(struct handover *handover)
+{
+    http_origin_unref(handover->relay);
+    http_origin_unref(handover->grpc_relay);
+    handover->relay = handover->grpc_relay = NULL;
+}
+
 static struct http_origin *origin_of(const char *path, enum http2_use http2)
 {
     struct http_origin_options options;
@@ -427,12 +526,41 @@ static struct http_origin *origin_of(const char *path, enum http2_use http2)
     return origin;
 }
 
+/* From here on the other process serves, unless it dies before it says so. */
+static void pass_on(struct handover *handover)
+{
+    struct gateway *gateway = handover->control->gateway;
+
+    atomic_store(&gateway->successor, handover->relay);
+    atomic_store(&gateway->grpc_successor, handover->grpc_relay);
+    handover->relay = handover->grpc_relay = NULL;
+    handover->state = PASSED;
+    queue_events(handover);
+    if (handover->fd < 0)
+        return;
+    handover_send(handover, TAKEOVER_RETIRED, NULL, 0, NULL, 0);
+    flush_out(handover);
+}
+
+static void all_hold(void *arg)
+{
+    struct handover *handover = arg;
+
+    if (handover->state == RELEASING) {
+        forget_relay(handover);
+        take_back(handover);
+    } else if (handover->state == HOLDING && handover->fd >= 0) {
+        pass_on(handover);
+    } else if (handover->state == HOLDING) {
+        release_all(handover);
+    }
+}
+
 static void retire(struct handover *handover)
 {
     struct control *control = handover->control;
     struct gateway *gateway = control->gateway;
 
-    net_timer_stop(control->loop, &handover->late);
     handover->state = RETIRED;
     net_poll_free(handover->coming);
     handover->coming = NULL;
@@ -444,27 +572,35 @@ static void retire(struct handover *handover)
         http_listener_retire(control->listeners[i].listener);
         http_listener_drain(control->listeners[i].listener);
     }
-    atomic_store(&gateway->successor, handover->relay);
-    atomic_store(&gateway->grpc_successor, handover->grpc_relay);
-    handover->relay = handover->grpc_relay = NULL;
     say(handover, "serves from now on; this process finishes what it has begun");
     handover->retire(handover->arg);
 }
 
-static void forget_relay(struct handover *handover)
+/* The link has ended, and whether the other process has heard that it is to serve is not known: it
+ * lives for as long as its journal is locked. */
+static void check_lock(void *arg)
 {
-    http_origin_unref(handover->relay);
-    http_origin_unref(handover->grpc_relay);
-    handover->relay = handover->grpc_relay = NULL;
+    struct handover *handover = arg;
+    const struct gateway *gateway = handover->control->gateway;
+
+    if (!ledger_journal_is_used(gateway->ledger, handover->journal)) {
+        release_all(handover);
+    } else if (++handover->lock_checks < LOCK_CHECKS_MAX) {
+        net_timer_set(handover->control->loop, &handover->lock_timer, LOCK_CHECK_MS);
+    } else {
+        retire(handover);
+        handover_stop_following(handover);
+    }
 }
 
-static void remember_relay(struct handover *handover)
+static void remember_ready(struct handover *handover)
 {
     struct takeover_ready ready;
 
     if (handover->in.n < sizeof ready)
         return;
     memcpy(&ready, handover->in.payload, sizeof ready);
+    handover->journal = ready.journal;
     ready.gateway[sizeof ready.gateway - 1] = ready.grpc[sizeof ready.grpc - 1] = '\0';
     forget_relay(handover);
     if (ready.gateway[0] != '\0')
@@ -478,16 +614,23 @@ static void hear(struct handover *handover)
     enum takeover_type type = handover->in.type;
 
     takeover_close_fds(&handover->in);
+    net_timer_set(handover->control->loop, &handover->late, handover->late_ms);
     if (handover->state == NOBODY) {
         greet(handover);
     } else if (handover->state == OFFERED && type == TAKEOVER_READ) {
         handover->state = PREPARING;
         say(handover, "has read the ledger");
     } else if (handover->state == PREPARING && type == TAKEOVER_READY) {
-        remember_relay(handover);
+        remember_ready(handover);
         say(handover, "is ready to serve");
         commit(handover);
-    } else if (handover->state == COMMITTED && type == TAKEOVER_SERVING) {
+    } else if (handover->state == COMMITTED && type == TAKEOVER_TAKING) {
+        /* Whatever time it takes now: it does not fail any more, unless it dies. */
+        net_timer_stop(handover->control->loop, &handover->late);
+        handover->state = HOLDING;
+        hold_all(handover, true);
+    } else if (handover->state == PASSED && type == TAKEOVER_SERVING) {
+        net_timer_stop(handover->control->loop, &handover->late);
         retire(handover);
     } else if (type == TAKEOVER_REFUSED) {
         handover_lose(handover, "could not start");
@@ -502,7 +645,7 @@ static void peer_moves(void *arg, unsigned events)
     int got = 1;
 
     if (events & NET_POLL_WRITE)
-        flush_out(handover);
+        pass_events(handover);
     while (handover->fd >= 0 && (events & NET_POLL_READ) && got > 0) {
         got = takeover_receive(handover->fd, &handover->in);
         if (got > 0)
@@ -526,7 +669,7 @@ static void somebody_comes(void *arg, unsigned events)
         close(fd);
         return;
     }
-    if (handover->fd >= 0) {
+    if (handover->fd >= 0 || handover->state != NOBODY) {
         (void)takeover_send(fd, TAKEOVER_REFUSED, busy, strlen(busy), NULL, 0);
         close(fd);
         return;
@@ -538,7 +681,7 @@ static void somebody_comes(void *arg, unsigned events)
         return;
     }
     net_poll_watch(handover->peer, NET_POLL_READ);
-    net_timer_set(handover->control->loop, &handover->late, LATE_MS);
+    net_timer_set(handover->control->loop, &handover->late, handover->late_ms);
 }
 
 /* ---- life ---- */
@@ -558,7 +701,11 @@ struct handover *handover_new(struct control *control, void (*retire_with)(void 
     handover->fd = handover->listening = -1;
     STAILQ_INIT(&handover->out);
     pthread_mutex_init(&handover->lock, NULL);
+    handover->late_ms = LATE_MS;
+    handover->most_events = EVENTS_MAX;
     net_post_init(&handover->told, pass_events, handover);
+    net_post_init(&handover->held, all_hold, handover);
+    net_timer_init(&handover->lock_timer, check_lock, handover);
     net_timer_init(&handover->late, took_too_long, handover);
     if (strcmp(ledger, ":memory:") == 0)
         return handover; /* there is nothing that could be handed over */
@@ -577,12 +724,23 @@ struct handover *handover_new(struct control *control, void (*retire_with)(void 
     return handover;
 }
 
+bool handover_is_retired(const struct handover *handover)
+{
+    return handover != NULL && handover->state == RETIRED;
+}
+
+void handover_set_bounds(struct handover *handover, tg_ms late_ms, size_t events_max)
+{
+    handover->late_ms = late_ms;
+    handover->most_events = events_max;
+}
+
 /* The control thread has ended: what is left is sent by whoever ends the process. */
 static void send_rest(struct handover *handover)
 {
     struct pollfd writable = {.fd = handover->fd, .events = POLLOUT};
 
-    pass_events(handover);
+    queue_events(handover);
     if (handover->fd < 0)
         return;
     handover_send(handover, TAKEOVER_BYE, NULL, 0, NULL, 0);
@@ -610,7 +768,9 @@ void handover_free(struct handover *handover)
         if (stat(handover->path, &stat_of) == 0 && stat_of.st_ino == handover->inode)
             unlink(handover->path);
     }
+    net_timer_stop(handover->control->loop, &handover->lock_timer);
     net_loop_unpost(handover->control->loop, &handover->told);
+    net_loop_unpost(handover->control->loop, &handover->held);
     pthread_mutex_destroy(&handover->lock);
     free(handover->events);
     free(handover);

@@ -20,4 +20,11 @@ struct handover *handover_new(struct control *control, void (*retire)(void *arg)
 /* Tells the other process what is still to be told. Null is fine. */
 void handover_free(struct handover *handover);
 
+/* Whether another process serves. Null: no. */
+bool handover_is_retired(const struct handover *handover);
+
+/* Before its thread runs, for tests: how long each step of the other process may take, and how much
+ * may wait to be told. */
+void handover_set_bounds(struct handover *handover, tg_ms late_ms, size_t events_max);
+
 #endif

@@ -2,20 +2,19 @@
  *
  * Until it serves, this process has one thread, and waits for what the other one says. What it is
  * told meanwhile is kept, and done when there is something to do it to. From then on the control
- * thread hears of it: a process that was taken over is a predecessor until it says that it has
- * ended. If it dies instead, what it had in flight stays reserved here until the ledger has moved
- * it out of the dead one's journal.
+ * thread hears of it: a process that was taken over is a predecessor until its journal is over.
+ * However it ends, what it had in flight stays reserved here until the database has it.
  */
 #define _GNU_SOURCE
 #include "server/runtime/takeover.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,16 +24,20 @@
 #include "server/ledger/spending.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/handover.h"
 #include "server/runtime/object_owners.h"
+#include "server/runtime/reload.h"
 #include "server/runtime/takeover_state.h"
 #include "server/runtime/takeover_wire.h"
 
-enum { WAIT_S = 60, SHARE_MS = 250 };
+enum { WAIT_MS = 60000, SHARE_MS = 250, AGAIN_MS = 1000, LOCK_CHECK_MS = 20, LOCK_WAIT_MS = 5000 };
 
 struct takeover {
     int fd;
     long pid;
-    bool died; /* the other process has, and this one goes on alone */
+    uint32_t journal; /* its journal, locked for as long as it lives */
+    tg_ms patience;   /* for its lock, when the link has ended */
+    bool died;        /* the other process has, and this one goes on alone */
     struct takeover_state *state;
     char *events; /* those that could not be done yet */
     size_t n_events, max_events;
@@ -46,8 +49,8 @@ struct predecessor {
     struct control *control;
     int fd; /* -1: it is gone */
     long pid;
-    uint64_t source; /* what its calls are known by */
-    uint64_t left;   /* journals that had been moved when it died */
+    uint64_t source;  /* what its calls are known by */
+    uint32_t journal; /* where they are settled */
     struct takeover_state *state;
     struct net_poll *poll;
     struct takeover_frame in;
@@ -110,36 +113,29 @@ static bool take_state(struct takeover_state *state, const char *bytes, size_t n
 
 /* ---- before this process serves ---- */
 
-static void other_died(struct takeover *takeover)
-{
-    fprintf(stderr,
-            "tollgate: takeover: process %ld has died; this one goes on with its sockets and its "
-            "ledger\n",
-            takeover->pid);
-    takeover->died = true;
-}
-
 static bool other_refuses(struct takeover *takeover, struct tg_problem *problem)
 {
     return problem_fail(problem, "takeover: this process %.*s", (int)takeover->in.n,
                         takeover->in.payload);
 }
 
-/* Waits for the next frame that is no event; they are kept. False: see `problem`, unless the other
- * process has died. */
+/* Waits for the next frame that is no event; they are kept. False: `problem` says why, or, if it is
+ * empty, the link has ended without a word. */
 static bool await_frame(struct takeover *takeover, struct tg_problem *problem)
 {
     struct takeover_frame *in = &takeover->in;
 
     problem->text[0] = '\0';
     for (;;) {
-        int got = takeover_receive(takeover->fd, in);
+        struct pollfd readable = {.fd = takeover->fd, .events = POLLIN};
+        int ready = poll(&readable, 1, WAIT_MS);
+        int got = ready > 0 ? takeover_receive(takeover->fd, in) : 0;
+        if (got == 0 && ready != 0)
+            continue; /* a signal, or nothing after all */
         if (got == 0)
             return problem_fail(problem, "takeover: process %ld does not answer", takeover->pid);
-        if (got < 0) {
-            other_died(takeover);
+        if (got < 0)
             return false;
-        }
         if (in->type == TAKEOVER_REFUSED)
             return other_refuses(takeover, problem);
         if (in->type != TAKEOVER_EVENTS)
@@ -155,13 +151,11 @@ static bool await_frame(struct takeover *takeover, struct tg_problem *problem)
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const struct timeval wait = {.tv_sec = WAIT_S};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0 &&
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) == 0)
+        fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
         return fd;
     int why = errno;
     if (fd >= 0)
@@ -185,7 +179,6 @@ static bool take_sockets(struct takeover *takeover, struct inherited *inherited)
     return done;
 }
 
-/* False, and nothing in `problem`: the other process has died. */
 static bool take_offer(struct takeover *takeover, struct inherited *inherited, struct clock *clock,
                        struct tg_problem *problem)
 {
@@ -198,6 +191,7 @@ static bool take_offer(struct takeover *takeover, struct inherited *inherited, s
         if (in->type == TAKEOVER_OFFER && in->n >= sizeof offer) {
             memcpy(&offer, in->payload, sizeof offer);
             takeover->pid = (long)offer.pid;
+            takeover->journal = offer.journal;
             inherited->seed = offer.seed;
             inherited->has_seed = true;
             clock->epoch_ns = offer.epoch_ns;
@@ -240,26 +234,32 @@ bool takeover_begin(const char *ledger, struct inherited *inherited, struct cloc
         return problem_fail(problem, "takeover: no memory");
     }
     takeover->fd = fd;
+    takeover->patience = LOCK_WAIT_MS;
     *made = takeover;
     if (!takeover_is_own(fd))
         return problem_fail(problem, "takeover: %s belongs to a process of another user", path);
     memcpy(hello.magic, "TGTAKE", 7);
-    if (takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0) < 0)
-        other_died(takeover);
-    else if (!take_offer(takeover, inherited, clock, problem) && problem->text[0] != '\0')
-        return false;
-    if (takeover->died)
-        return problem_fail(problem, "takeover: the other process has ended; start again");
+    (void)takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0);
+    if (!take_offer(takeover, inherited, clock, problem))
+        return problem->text[0] != '\0'
+                   ? false
+                   : problem_fail(problem, "takeover: the other process has ended; start again");
     fprintf(stderr, "tollgate: takeover: process %ld offers %zu sockets and its ledger\n",
             takeover->pid, inherited->n);
     return true;
 }
 
+/* Whether it could be sent is known when the answer is waited for. */
+static void takeover_say(struct takeover *takeover, enum takeover_type type, const void *payload,
+                         size_t n)
+{
+    (void)takeover_send(takeover->fd, type, payload, n, NULL, 0);
+}
+
 void takeover_read(struct takeover *takeover)
 {
-    if (takeover != NULL && !takeover->died &&
-        takeover_send(takeover->fd, TAKEOVER_READ, NULL, 0, NULL, 0) < 0)
-        other_died(takeover);
+    if (takeover != NULL)
+        takeover_say(takeover, TAKEOVER_READ, NULL, 0);
 }
 
 /* ---- predecessors ---- */
@@ -279,14 +279,24 @@ static void predecessor_free(struct predecessor *predecessor)
         control->predecessor_ended(control->predecessor_arg);
 }
 
+static void read_budgets_again(struct control *control)
+{
+    uint64_t left = ledger_left_behind(control->gateway->ledger);
+    struct tg_problem problem;
+
+    if (generation_read_budgets(control->generation, control_now(control), &problem))
+        control->gateway->left_behind = left;
+    else
+        fprintf(stderr, "tollgate: takeover: budgets could not be read again: %s\n", problem.text);
+}
+
 /* What it had in flight is settled, or in the ledger as it was reserved. */
 static void predecessor_over(struct predecessor *predecessor)
 {
     struct control *control = predecessor->control;
     struct tg_problem problem;
 
-    if (!generation_read_budgets(control->generation, control_now(control), &problem))
-        fprintf(stderr, "tollgate: takeover: budgets could not be read again: %s\n", problem.text);
+    read_budgets_again(control);
     /* What it made at providers in the meantime belongs to the same tenants here. */
     if (!object_owners_load(control->gateway->owners, control->gateway->ledger,
                             clock_wall_of(&control->gateway->clock, control_now(control)),
@@ -297,16 +307,22 @@ static void predecessor_over(struct predecessor *predecessor)
     predecessor_free(predecessor);
 }
 
+/* It will say no more. Its journal is closed when it has ended, or moved when it has died. */
+static void predecessor_hang_up(struct predecessor *predecessor)
+{
+    net_poll_free(predecessor->poll);
+    predecessor->poll = NULL;
+    close(predecessor->fd);
+    predecessor->fd = -1;
+}
+
 static void predecessor_gone(struct predecessor *predecessor)
 {
     fprintf(stderr,
             "tollgate: takeover: process %ld is gone; what it had in flight is settled as reserved "
             "from its journal\n",
             predecessor->pid);
-    net_poll_free(predecessor->poll);
-    predecessor->poll = NULL;
-    close(predecessor->fd);
-    predecessor->fd = -1;
+    predecessor_hang_up(predecessor);
 }
 
 static void predecessor_speaks(void *arg, unsigned events)
@@ -324,7 +340,7 @@ static void predecessor_speaks(void *arg, unsigned events)
         if (in->type == TAKEOVER_BYE) {
             fprintf(stderr, "tollgate: takeover: process %ld has finished its calls\n",
                     predecessor->pid);
-            predecessor_over(predecessor);
+            predecessor_hang_up(predecessor);
             return;
         }
     }
@@ -342,6 +358,29 @@ static void share_ledger(struct control *control, tg_ms now)
     control->shared_at = now;
 }
 
+/* Whoever has this process's place looks after what others have left in the ledger. */
+static bool is_over(const struct predecessor *predecessor)
+{
+    const struct control *control = predecessor->control;
+
+    return predecessor->fd < 0 &&
+           (handover_is_retired(control->handover) ||
+            ledger_journal_is_over(control->gateway->ledger, predecessor->journal));
+}
+
+/* What a dead process had in flight is in the ledger now, and was in no budget here: a new process
+ * that died before it served, or one whose calls nobody has told of. */
+static void read_what_was_left(struct control *control, tg_ms now)
+{
+    struct gateway *gateway = control->gateway;
+
+    if (ledger_left_behind(gateway->ledger) == gateway->left_behind ||
+        now - gateway->left_tried_at < AGAIN_MS || !reload_may_try(control->reload))
+        return;
+    gateway->left_tried_at = now;
+    read_budgets_again(control);
+}
+
 void takeover_tick(struct control *control)
 {
     struct predecessor *at, *next;
@@ -349,9 +388,10 @@ void takeover_tick(struct control *control)
 
     for (at = LIST_FIRST(&control->predecessors); at != NULL; at = next) {
         next = LIST_NEXT(at, link);
-        if (at->fd < 0 && ledger_left_behind(control->gateway->ledger) > at->left)
+        if (is_over(at))
             predecessor_over(at);
     }
+    read_what_was_left(control, now);
     if (control->shares_ledger && now - control->shared_at >= SHARE_MS)
         share_ledger(control, now);
 }
@@ -376,23 +416,30 @@ static struct predecessor *predecessor_new(struct takeover *takeover, struct con
     made->fd = takeover->fd;
     made->pid = takeover->pid;
     made->source = (uint64_t)takeover->pid;
-    made->left = ledger_left_behind(control->gateway->ledger);
-    made->state = takeover->state;
+    made->journal = takeover->journal;
     if (net_poll_new(control->loop, made->fd, predecessor_speaks, made, &made->poll) != TG_OK) {
         free(made);
         return NULL;
     }
-    net_poll_watch(made->poll, NET_POLL_READ);
-    LIST_INSERT_HEAD(&control->predecessors, made, link);
-    atomic_fetch_add(&control->gateway->predecessors, 1);
-    takeover->fd = -1;
-    takeover->state = NULL;
     return made;
+}
+
+/* From here on the link is the control thread's. */
+static void predecessor_join(struct predecessor *predecessor, struct takeover *takeover)
+{
+    struct control *control = predecessor->control;
+
+    predecessor->state = takeover->state;
+    takeover->state = NULL;
+    takeover->fd = -1;
+    net_poll_watch(predecessor->poll, NET_POLL_READ);
+    LIST_INSERT_HEAD(&control->predecessors, predecessor, link);
+    atomic_fetch_add(&control->gateway->predecessors, 1);
 }
 
 static bool take_states(struct takeover *takeover, struct tg_problem *problem)
 {
-    while (!takeover->died && await_frame(takeover, problem)) {
+    while (await_frame(takeover, problem)) {
         takeover_close_fds(&takeover->in);
         if (takeover->in.type == TAKEOVER_COMMIT)
             return true;
@@ -400,39 +447,97 @@ static bool take_states(struct takeover *takeover, struct tg_problem *problem)
             !take_state(takeover->state, takeover->in.payload, takeover->in.n))
             return problem_fail(problem, "takeover: the state of limits cannot be read");
     }
-    return takeover->died;
+    return false;
+}
+
+static void do_kept_events(struct takeover *takeover, struct gateway *gateway)
+{
+    do_events(gateway, takeover->state, (uint64_t)takeover->pid, takeover->events,
+              takeover->n_events);
+    takeover->n_events = 0;
+}
+
+/* Up to where the other process has retired. False: see await_frame(). */
+static bool take_all(struct takeover *takeover, struct gateway *gateway, struct tg_problem *problem)
+{
+    struct takeover_ready ready = {.gateway = "", .journal = ledger_journal(gateway->ledger)};
+
+    snprintf(ready.gateway, sizeof ready.gateway, "%s", gateway->relay_path);
+    snprintf(ready.grpc, sizeof ready.grpc, "%s", gateway->grpc_relay_path);
+    takeover_say(takeover, TAKEOVER_READY, &ready, sizeof ready);
+    if (!take_states(takeover, problem))
+        return false;
+    takeover_state_load(takeover->state, gateway);
+    do_kept_events(takeover, gateway);
+    takeover_say(takeover, TAKEOVER_TAKING, NULL, 0);
+    do
+        if (!await_frame(takeover, problem))
+            return false;
+    while (takeover->in.type != TAKEOVER_RETIRED);
+    do_kept_events(takeover, gateway);
+    return true;
+}
+
+/* The link has ended without a word: the other process has died, or goes on. A process that ends
+ * gives its locks back a moment before or after it closes the link. */
+static bool has_died(struct takeover *takeover, struct ledger *ledger, struct tg_problem *problem)
+{
+    for (tg_ms waited = 0; waited <= takeover->patience; waited += LOCK_CHECK_MS) {
+        if (!ledger_journal_is_used(ledger, takeover->journal)) {
+            fprintf(stderr,
+                    "tollgate: takeover: process %ld has died; this one goes on with its sockets "
+                    "and its ledger\n",
+                    takeover->pid);
+            takeover->died = true;
+            return true;
+        }
+        (void)poll(NULL, 0, LOCK_CHECK_MS);
+    }
+    return problem_fail(problem, "takeover: process %ld goes on, and this one ends", takeover->pid);
+}
+
+/* What it had in flight counts before this process serves. */
+static void take_from_the_dead(struct predecessor *predecessor)
+{
+    struct tg_problem problem;
+
+    predecessor_hang_up(predecessor);
+    if (!ledger_move_left(predecessor->control->gateway->ledger, &problem))
+        fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
+    if (is_over(predecessor))
+        predecessor_over(predecessor);
 }
 
 bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem)
 {
     struct gateway *gateway = control->gateway;
-    struct takeover_ready ready = {.gateway = ""};
 
     if (takeover == NULL)
         return true;
-    snprintf(ready.gateway, sizeof ready.gateway, "%s", gateway->relay_path);
-    snprintf(ready.grpc, sizeof ready.grpc, "%s", gateway->grpc_relay_path);
-    if (!takeover->died &&
-        takeover_send(takeover->fd, TAKEOVER_READY, &ready, sizeof ready, NULL, 0) < 0)
-        other_died(takeover);
-    if (!take_states(takeover, problem))
-        return false;
-    if (!takeover->died) {
-        takeover_state_load(takeover->state, gateway);
-        do_events(gateway, takeover->state, (uint64_t)takeover->pid, takeover->events,
-                  takeover->n_events);
-    }
     struct predecessor *predecessor = predecessor_new(takeover, control);
     if (predecessor == NULL)
         return problem_fail(problem, "takeover: no memory");
-    (void)fcntl(predecessor->fd, F_SETFL, O_NONBLOCK);
-    if (takeover_send(predecessor->fd, TAKEOVER_SERVING, NULL, 0, NULL, 0) < 0 || takeover->died)
+    if (!take_all(takeover, gateway, problem) &&
+        (problem->text[0] != '\0' || !has_died(takeover, gateway->ledger, problem))) {
+        net_poll_free(predecessor->poll);
+        free(predecessor);
+        return false;
+    }
+    predecessor_join(predecessor, takeover);
+    if (takeover->died)
+        take_from_the_dead(predecessor);
+    else if (takeover_send(predecessor->fd, TAKEOVER_SERVING, NULL, 0, NULL, 0) < 0)
         predecessor_gone(predecessor);
     ledger_own_lock(gateway->ledger);
     share_ledger(control, clock_now_ms(&gateway->clock));
     fprintf(stderr, "tollgate: takeover: this process serves in the place of process %ld\n",
             takeover->pid);
     return true;
+}
+
+void takeover_set_patience(struct takeover *takeover, tg_ms patience)
+{
+    takeover->patience = patience;
 }
 
 void takeover_free(struct takeover *takeover)

@@ -4,12 +4,14 @@
  *     takeover_begin(ledger, &inherited, &clock, &takeover, &problem)
  *     gateway_new_from(..., &inherited, ...)           opens the ledger, reads budgets
  *     takeover_read(takeover)
- *     worker_init(), control_init()                    listen on the same sockets
+ *     worker_init(), control_init()                    listen on the same sockets, held
+ *     control_start(), worker_start()                  threads, which wait: start_gate.h
  *     takeover_serve(takeover, control, &problem)      limits go on where they were
- *     control_start(), worker_start()
+ *     worker_release(), control_hold(), start_gate_open()
  *
  * If the old process dies meanwhile, this one goes on alone: it has the sockets and the ledger, and
- * what the old one had in flight is in its journal.
+ * what the old one had in flight is in its journal. If the old one goes on, which it says, or which
+ * the lock of its journal shows, takeover_serve() fails.
  */
 #ifndef TG_RUNTIME_TAKEOVER_H
 #define TG_RUNTIME_TAKEOVER_H
@@ -27,15 +29,19 @@ bool takeover_begin(const char *ledger, struct inherited *inherited, struct cloc
 /* The ledger has been read. Null is fine here and below. */
 void takeover_read(struct takeover *takeover);
 
-/* Everything is there, and listens: takes over, and leaves the link to the control thread, which is
- * about to start. */
+/* Everything is there, threads included, and none of them runs: takes over, and leaves the link to
+ * the control thread. Nothing may fail after it. False: the other process goes on, or is about to
+ * end; `problem` says which. */
 bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem);
+
+/* For tests: how long to wait for the locks of a process whose link has ended; default 5 s. */
+void takeover_set_patience(struct takeover *takeover, tg_ms patience);
 
 /* If it has not come to takeover_serve(): the other process goes on. */
 void takeover_free(struct takeover *takeover);
 
-/* On the control thread: whether a process that died has left something, which is in the ledger by
- * now. */
+/* On the control thread: whether a process that was taken over from has ended, and all that it held
+ * is in the database; and whether somebody else has left something there. */
 void takeover_tick(struct control *control);
 
 /* When the control thread has ended. */

@@ -90,11 +90,14 @@ int takeover_receive(int fd, struct takeover_frame *frame)
                              .msg_control = &control,
                              .msg_controllen = sizeof control};
     ssize_t got;
+    bool reset = false;
 
     frame->n = frame->n_fds = 0;
-    do
+    /* Who closes without having read everything resets the other: what it has said is there all the
+     * same, and is read then. */
+    do {
         got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    } while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !reset && (reset = true))));
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); got > 0 && at != NULL;

@@ -6,16 +6,27 @@
  *      | <------- OFFER clock, seed; SOCKETS, LOCK (descriptors); EVENTS ...; OFFERED
  *      |  opens the ledger, reads budgets       |
  *      | READ --------------------------------> |
- *      |  makes workers, listens                |
+ *      |  makes workers and their threads,      |
+ *      |  listens, has reached the store        |
  *      | READY where to relay to -------------> |
  *      | <------------------ STATE ..., COMMIT  |  limits, keys
  *      |  loads it                              |
- *      | SERVING -----------------------------> |  stops accepting, drains
+ *      | TAKING ------------------------------> |  accepts nothing any more, and relays
+ *      | <------------- EVENTS ..., RETIRED     |
+ *      | SERVING -----------------------------> |  drains
+ *      |  accepts                               |
  *      | <------------------------- EVENTS ...  |  as its calls are settled
  *      | <------------------------------- BYE   |  ends
  *
- * Up to SERVING nothing has changed for the old one: whenever the new one is gone before that, it
- * goes on as if nothing had happened. REFUSED, with a text, may come instead of anything.
+ * One of the two accepts calls, whatever happens to the other or to the link: the old one up to
+ * RETIRED, the new one from then on. REFUSED, with a text, may come instead of anything the old one
+ * says up to RETIRED: it goes on, and the new one ends. Where the link ends without a word, each
+ * looks at the lock of the other's journal, which goes with its process:
+ *
+ *     the new one, before RETIRED      the lock is free: the old one is dead, and it serves alone;
+ *                                      else the old one goes on, and it ends
+ *     the old one, before RETIRED      goes on
+ *     the old one, before SERVING      the lock is free: it goes on; else it has been taken over
  *
  * A frame is one message of a SOCK_SEQPACKET socket: it has its end, and may carry descriptors.
  */
@@ -28,7 +39,7 @@
 #include "tollgate.h"
 
 /* Changes with every change of what is said, states included: both must have the same. */
-#define TAKEOVER_VERSION 1
+#define TAKEOVER_VERSION 2
 
 #define TAKEOVER_FRAME_MAX 65536 /* bytes of a payload */
 #define TAKEOVER_SOCKETS_MAX 32  /* descriptors in one frame */
@@ -44,6 +55,8 @@ enum takeover_type {
     TAKEOVER_READY,
     TAKEOVER_STATE,
     TAKEOVER_COMMIT,
+    TAKEOVER_TAKING,
+    TAKEOVER_RETIRED,
     TAKEOVER_SERVING,
     TAKEOVER_EVENTS,
     TAKEOVER_BYE,
@@ -59,6 +72,7 @@ struct takeover_offer {
     int64_t pid;
     int64_t epoch_ns; /* the steady clock's */
     uint64_t seed;    /* for everything that is hashed */
+    uint32_t journal; /* the number of its journal, whose lock says that it lives */
 };
 
 struct takeover_sockets {
@@ -66,9 +80,11 @@ struct takeover_sockets {
     char address[256];
 };
 
-/* Where requests are relayed to that still come by connections of the old process. */
+/* Where requests are relayed to that still come by connections of the old process, and whose lock
+ * says that the new one lives. */
 struct takeover_ready {
     char gateway[108], grpc[108]; /* paths of local sockets; grpc empty: it is not served */
+    uint32_t journal;             /* the number of the new one's journal */
 };
 
 /* Events and states are records, one behind the other, each with its length. */

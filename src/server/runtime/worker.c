@@ -15,6 +15,7 @@
 #include "server/runtime/inherited.h"
 #include "server/runtime/rpc.h"
 #include "server/runtime/service.h"
+#include "server/runtime/start_gate.h"
 #include "server/runtime/takeover_wire.h"
 
 enum { DRAIN_CHECK_MS = 20, RPC_STREAMS = 1024 };
@@ -89,6 +90,7 @@ static bool listen_at(struct worker *worker, const char *name, const char *confi
     options->n_sockets = inherited_take(gateway->inherited, name, configured, worker->number,
                                         gateway->n_threads - 1, sockets, TAKEOVER_SOCKETS_MAX);
     options->borrowed = options->n_sockets > 0;
+    options->held = gateway->inherited != NULL;
     address_of(configured, first, address, sizeof address);
     return http_listen(worker->loop, address, options, listener, problem) == TG_OK;
 }
@@ -210,6 +212,38 @@ void worker_take(struct worker *worker, struct generation *generation, void (*ta
     net_loop_post(worker->loop, &worker->taking);
 }
 
+/* ---- holding ---- */
+
+static void hold_listeners(struct worker *worker, bool held)
+{
+    http_listener_hold(worker->listener, held);
+    if (worker->grpc)
+        http_listener_hold(worker->grpc, held);
+}
+
+static void hold_worker(void *arg)
+{
+    struct worker *worker = arg;
+
+    assert(worker_is_mine(worker));
+    hold_listeners(worker, worker->is_held);
+    worker->held(worker->held_arg);
+}
+
+void worker_hold(struct worker *worker, bool held, void (*done)(void *arg), void *arg)
+{
+    worker->is_held = held;
+    worker->held = done;
+    worker->held_arg = arg;
+    net_loop_post(worker->loop, &worker->holding);
+}
+
+void worker_release(struct worker *worker)
+{
+    assert(worker_is_mine(worker));
+    hold_listeners(worker, false);
+}
+
 /* ---- ending ---- */
 
 static size_t used_by(const struct worker *worker, const struct http_listener *listener)
@@ -296,6 +330,7 @@ bool worker_init(struct worker *worker, struct gateway *gateway, size_t number,
     random_init(&worker->random, gateway->seed, number + 1);
     net_post_init(&worker->stopping, stop_taking, worker);
     net_post_init(&worker->retiring, retire_worker, worker);
+    net_post_init(&worker->holding, hold_worker, worker);
     net_post_init(&worker->taking, take_generation, worker);
     net_timer_init(&worker->drained, end_if_drained, worker);
     problem_fail(problem, "no memory for a worker");
@@ -321,10 +356,12 @@ static void *worker_run(void *arg)
 {
     struct worker *worker = arg;
 
-    worker->self = pthread_self();
-    worker->runs = true;
-    net_loop_run(worker->loop);
-    worker->runs = false;
+    if (start_gate_wait(worker->gateway->start_gate)) {
+        worker->self = pthread_self();
+        worker->runs = true;
+        net_loop_run(worker->loop);
+        worker->runs = false;
+    }
     int working = atomic_fetch_sub(&worker->gateway->working, 1);
     assert(working > 0);
     (void)working;
@@ -355,6 +392,7 @@ void worker_fini(struct worker *worker)
         net_timer_stop(worker->loop, &worker->drained);
         net_loop_unpost(worker->loop, &worker->stopping);
         net_loop_unpost(worker->loop, &worker->retiring);
+        net_loop_unpost(worker->loop, &worker->holding);
         net_loop_unpost(worker->loop, &worker->taking);
     }
     if (worker->listener)

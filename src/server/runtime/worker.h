@@ -73,7 +73,11 @@ struct worker {
     struct net_post stopping, retiring;
     bool retired;
     struct net_timer drained; /* the next check whether all requests have ended */
-    struct net_post taking;   /* takes the generation `newer` */
+    struct net_post holding;  /* holds the listeners, or not: `is_held` */
+    bool is_held;
+    void (*held)(void *arg); /* is told when that is done */
+    void *held_arg;
+    struct net_post taking; /* takes the generation `newer` */
     struct generation *newer;
     void (*taken)(void *arg); /* is told when it has been taken */
     void *taken_arg;
@@ -100,6 +104,13 @@ bool worker_start(struct worker *worker);
  * worker's thread. */
 void worker_take(struct worker *worker, struct generation *generation, void (*taken)(void *arg),
                  void *arg);
+
+/* From the control thread: accepts no connection from its next turn on, or accepts again, and then
+ * calls done() on the worker's thread. Who connects meanwhile waits. One at a time. */
+void worker_hold(struct worker *worker, bool held, void (*done)(void *arg), void *arg);
+
+/* Before its thread runs: where the gateway has inherited something, listeners begin held. */
+void worker_release(struct worker *worker);
 
 /* From any thread: takes no more connections, and ends when the requests under way have ended. */
 void worker_drain(struct worker *worker);

@@ -1,11 +1,12 @@
 /* test_handover.c - a process that is about to take over is gone at each step of the handshake in
  * turn: the old one goes on as if nothing had happened, and hands over to the next that comes.
  *
- * The new process is this test, which speaks the frames itself. What never comes ends in the time
- * limit of the test's runner.
+ * The new process is this test, which speaks the frames itself, and has a ledger of its own where
+ * its lock matters. What never comes ends in the time limit of the test's runner.
  */
 #include "check.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "server/ledger/ledger_internal.h"
+#include "server/ledger/spending.h"
 #include "server/runtime/handover.h"
 #include "server/runtime/takeover_wire.h"
 #include "server/runtime/worker.h"
@@ -39,13 +42,12 @@ static void has_retired(void *arg)
     atomic_store(&world.retired, true);
 }
 
-static int open_world(void **state)
+static int open_world_with(tg_ms late_ms, size_t events_max)
 {
     struct config_problems problems;
     struct tg_problem problem = {""};
     struct config config;
     FILE *file;
-    (void)state;
 
     memset(&world, 0, sizeof world);
     signal(SIGPIPE, SIG_IGN);
@@ -79,9 +81,29 @@ static int open_world(void **state)
         fail_msg("%s", problem.text);
     world.control.handover = handover_new(&world.control, has_retired, NULL);
     assert_non_null(world.control.handover);
+    handover_set_bounds(world.control.handover, late_ms, events_max);
     assert_true(control_start(&world.control));
     assert_true(worker_start(&world.worker));
     return 0;
+}
+
+static int open_world(void **state)
+{
+    (void)state;
+    return open_world_with(60000, 64 << 20);
+}
+
+/* Every step of the other process is late. */
+static int open_hasty_world(void **state)
+{
+    (void)state;
+    return open_world_with(1, 64 << 20);
+}
+
+static int open_small_world(void **state)
+{
+    (void)state;
+    return open_world_with(60000, 16384);
 }
 
 static int close_world(void **state)
@@ -108,7 +130,11 @@ enum step { CONNECTED,
             READ,
             READY,
             COMMITTED,
+            TAKING,
+            PASSED,
             STEPS };
+
+enum { NOBODYS_JOURNAL = 9 };
 
 /* What a takeover has to do with: sockets, and the lock of the ledger. The control thread opens
  * files of its own when it first looks at the memory, at any time in a test. */
@@ -155,10 +181,10 @@ static void greet(int fd, uint32_t version)
     (void)takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0);
 }
 
-/* Goes so far, and returns the link. */
-static int go(enum step last)
+/* Goes so far, as a process that has this journal, and returns the link. */
+static int go_with(enum step last, uint32_t journal)
 {
-    struct takeover_ready ready = {.gateway = ""};
+    struct takeover_ready ready = {.gateway = "", .journal = journal};
     int fd = join();
 
     if (last >= GREETED)
@@ -171,7 +197,48 @@ static int go(enum step last)
         assert_int_equal(takeover_send(fd, TAKEOVER_READY, &ready, sizeof ready, NULL, 0), 1);
     if (last >= COMMITTED)
         await(fd, TAKEOVER_COMMIT);
+    if (last >= TAKING)
+        assert_int_equal(takeover_send(fd, TAKEOVER_TAKING, NULL, 0, NULL, 0), 1);
+    if (last >= PASSED)
+        await(fd, TAKEOVER_RETIRED);
     return fd;
+}
+
+static int go(enum step last)
+{
+    return go_with(last, NOBODYS_JOURNAL);
+}
+
+/* The lock on the ledger, as it is handed over. */
+static struct ledger *open_beside(void)
+{
+    struct ledger_config config;
+    struct tg_problem problem = {""};
+    struct ledger *ledger = NULL;
+
+    ledger_config_init(&config);
+    config.path = world.ledger;
+    config.slots = 64;
+    config.lock_fd = ledger_lock_fd(world.gateway->ledger);
+    if (!ledger_open(&config, &ledger, &problem))
+        fail_msg("%s", problem.text);
+    return ledger;
+}
+
+/* Comes back when the gateway has answered a client that it has accepted. */
+static void await_served(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)http_listener_port(
+                                      world.worker.listener))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char bytes[16];
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(write(fd, "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n", 35), 35);
+    assert_true(read(fd, bytes, sizeof bytes) > 0);
+    close(fd);
 }
 
 /* The next one is heard once the one before is gone, and refused until then. */
@@ -213,6 +280,7 @@ static void who_is_gone_at_any_step_has_changed_nothing(void **state)
         close(go((enum step)last));
         close(go_when_free());
         await_as_before();
+        await_served();
     }
     while (count_descriptors() > before)
         sched_yield();
@@ -227,7 +295,7 @@ static void another_version_is_refused_with_a_text(void **state)
     assert_int_equal(takeover_receive(fd, &frame), 1);
     assert_int_equal(frame.type, TAKEOVER_REFUSED);
     frame.payload[frame.n] = '\0';
-    assert_non_null(strstr(frame.payload, "by version 2 of the protocol"));
+    assert_non_null(strstr(frame.payload, "by version 3 of the protocol"));
     close(fd);
     await_as_before();
 }
@@ -246,13 +314,81 @@ static void a_second_one_is_refused_while_the_first_is_at_it(void **state)
 
 static void who_serves_makes_the_old_one_retire(void **state)
 {
-    int fd = go(COMMITTED);
+    int fd = go(PASSED);
     (void)state;
 
     assert_false(atomic_load(&world.retired));
     assert_int_equal(takeover_send(fd, TAKEOVER_SERVING, NULL, 0, NULL, 0), 1);
     while (!atomic_load(&world.retired))
         sched_yield();
+    close(fd);
+}
+
+static void who_is_late_is_told_that_the_old_one_goes_on(void **state)
+{
+    int fd = go(GREETED);
+    (void)state;
+
+    do {
+        assert_int_equal(takeover_receive(fd, &frame), 1);
+        takeover_close_fds(&frame);
+    } while (frame.type != TAKEOVER_REFUSED);
+    frame.payload[frame.n] = '\0';
+    assert_non_null(strstr(frame.payload, "has not begun to serve in time"));
+    assert_int_equal(takeover_receive(fd, &frame), -1);
+    close(fd);
+    await_as_before();
+    await_served();
+}
+
+/* The link has ended between RETIRED and SERVING. */
+static void the_old_one_accepts_again_when_the_new_one_is_dead_and_not_before(void **state)
+{
+    struct ledger *other = open_beside();
+    (void)state;
+
+    close(go_with(PASSED, ledger_journal(other)));
+    for (int i = 0; i < 3; i++) { /* it is still another's turn */
+        int fd = join();
+        assert_int_equal(takeover_receive(fd, &frame), 1);
+        assert_int_equal(frame.type, TAKEOVER_REFUSED);
+        close(fd);
+    }
+    assert_true(atomic_load(&world.gateway->handing_over));
+    ledger_free_left(other); /* killed */
+    await_as_before();
+    await_served();
+}
+
+static void settle_one(void)
+{
+    struct spending *spending = world.gateway->spending;
+    struct spending_call call = {.tenant = "a", .hint = SPENDING_TOP, .money = 1};
+    struct spending_use use = {.spent = 0};
+    struct spending_ticket ticket = {0};
+    struct tg_money_answer answer = {0};
+    tg_ms now = clock_now_ms(&world.clock);
+
+    assert_int_equal(spending_reserve(spending, &call, now, &ticket, &answer), TG_OK);
+    spending_send(spending, &ticket, &use, now);
+    assert_true(spending_settle(spending, &ticket, &use, now));
+}
+
+static void who_does_not_take_what_it_is_told_loses_the_link(void **state)
+{
+    int fd = go(PASSED), got;
+    size_t told = 0;
+    (void)state;
+
+    assert_int_equal(takeover_send(fd, TAKEOVER_SERVING, NULL, 0, NULL, 0), 1);
+    while (!atomic_load(&world.retired))
+        sched_yield();
+    for (int i = 0; i < 60000; i++) /* 10 MB in all */
+        settle_one();
+    while ((got = takeover_receive(fd, &frame)) == 1)
+        told += frame.n;
+    assert_int_equal(got, -1);
+    assert_true(told < 4 << 20);
     close(fd);
 }
 
@@ -267,6 +403,13 @@ int main(void)
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(who_serves_makes_the_old_one_retire, open_world,
                                         close_world),
+        cmocka_unit_test_setup_teardown(who_is_late_is_told_that_the_old_one_goes_on,
+                                        open_hasty_world, close_world),
+        cmocka_unit_test_setup_teardown(
+            the_old_one_accepts_again_when_the_new_one_is_dead_and_not_before, open_world,
+            close_world),
+        cmocka_unit_test_setup_teardown(who_does_not_take_what_it_is_told_loses_the_link,
+                                        open_small_world, close_world),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
