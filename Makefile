@@ -35,6 +35,7 @@ DAEMON_SRC := $(wildcard $(DAEMON_ROOMS:%=%/*.c) $(DAEMON_ROOMS:%=%/*.cc)) \
 NET_HELPER_SRC := $(wildcard tests/lib/net_*.c)
 HELPER_SRC := $(filter-out $(NET_HELPER_SRC),$(wildcard tests/lib/*.c))
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/prop/test_*.c)
+LIB_UNIT_SRC := $(filter tests/unit/lib/% tests/prop/%,$(UNIT_SRC))
 THREAD_SRC := $(wildcard tests/thread/test_*.c)
 FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)
 CLI_TESTS  := $(wildcard tests/cli/*.sh)
@@ -95,6 +96,10 @@ CC  := gcc
 CXX := g++
 endif
 
+# The compiler knows the tools that belong to it, those of a cross compiler as well.
+AR      := $(shell $(CC) -print-prog-name=ar)
+OBJCOPY := $(shell $(CC) -print-prog-name=objcopy)
+
 OPT      := -O2
 DEBUG    := -g
 SANITIZE :=
@@ -137,8 +142,9 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(WERROR),-Werror)
 # Fortified calls need an optimising compiler, and hide from the sanitizers what they look for.
 FORTIFY := $(if $(SANITIZE)$(filter -O0,$(OPT)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-# No contraction into fused multiply-add: a decision must not depend on compiler or processor.
-COMMON := $(OPT) $(DEBUG) -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
+# No contraction into fused multiply-add: a decision must not depend on compiler or processor. What is
+# built does not depend on the folder it was built in either.
+COMMON := $(OPT) $(DEBUG) -ffile-prefix-map=$(CURDIR)=. -ffp-contract=off -fvisibility=hidden -pthread $(SANITIZE) $(FORTIFY) $(WARN) \
           -Iinclude -Isrc -I$(PROTO_DIR)$(if $(NDEBUG), $(NDEBUG))
 C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
@@ -147,7 +153,8 @@ LIB_LIBS    := -lm
 DAEMON_LIBS := -lhiredis -lsimdjson -lyaml -lsqlite3 -luv -lnghttp2 -lprotobuf-c -lssl -lcrypto -lm
 
 # Two sets of library objects: those of the program and of libtollgate.a are for executables alone
-# and call each other directly; those of the shared library are position independent.
+# and call each other directly; those of the shared library are position independent. The program and
+# tests link them from an archive of their own, because libtollgate.a hides what is not tg_*.
 PIE := -fPIE
 PIC := -fPIC
 
@@ -157,8 +164,8 @@ say  = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- Targets for people ------------------------------------------------------------------------
 
-.PHONY: all lib tests deps run check test bench soak lint rooms walk mutants format fuzz install clean \
-        help bench-shipped install-shipped FORCE
+.PHONY: all lib tests lib-tests deps run check test bench soak lint rooms walk mutants format fuzz install \
+        install-lib clean help bench-shipped install-shipped install-lib-shipped FORCE
 
 # Use all cores unless told otherwise. A make inside make shares its parent's.
 JOBS := $(shell nproc 2>/dev/null || echo 2)
@@ -172,6 +179,7 @@ tests: $(UNIT) $(THREAD) ; @:
 
 help:
 	@echo 'make            build the program and the library into build/'
+	@echo 'make lib        the library alone, which needs a C compiler, libc and xxhash.h; CC=... cross compiles'
 	@echo 'make deps       install the Debian packages that are missing (tools/packages lists them)'
 	@echo 'make run        deps, build, then a gateway to try, in front of a made-up upstream'
 	@echo 'make test       deps, then all tests: gcc, clang, sanitizers, 10 s of each fuzz target'
@@ -186,6 +194,7 @@ help:
 	@echo 'make mutants    ROOM=lib/limit: do the nearest tests notice changes of its code? SAMPLE=300 SEED=1'
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
+	@echo 'make install-lib  the library alone: header, archive, shared library, pkg-config file, documents'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'VARIANT=clang|ship|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'
@@ -236,16 +245,21 @@ include tools/test.mk
 # ---- How ---------------------------------------------------------------------------------------
 
 # Remembers compiler and flags; rewritten only when they change, and then all objects are old. At
-# that moment it is also worth a look whether the tools are there.
+# that moment it is also worth a look whether the tools are there: those for the library, and when
+# something of the program is built, those for the program.
 STAMP := $(B)/flags
 FLAGS  = $(CC) $(C_FLAGS) | $(CXX) $(CXX_FLAGS) | $(LD_FLAGS) $(DAEMON_LIBS)
 $(STAMP): FORCE
 	@mkdir -p $(@D)
-	@echo '$(FLAGS)' | cmp -s - $@ || { tools/check-tools $(CC) $(CXX) && echo '$(FLAGS)' >$@; }
+	@echo '$(FLAGS)' | cmp -s - $@ || { tools/check-tools '$(CC)' && echo '$(FLAGS)' >$@; }
+PROGRAM_STAMP := $(B)/flags-program
+$(PROGRAM_STAMP): $(STAMP)
+	@tools/check-tools '$(CC)' '$(CXX)' && touch $@
+$(DAEMON_OBJ) $(NET_HELPER_OBJ): | $(PROGRAM_STAMP)
 
 compile_c   = $(Q)mkdir -p $(@D) && $(CC) $(C_FLAGS) $(1) -MMD -MP -c -o $@ $<
 compile_cxx = $(Q)mkdir -p $(@D) && $(CXX) $(CXX_FLAGS) $(1) -MMD -MP -c -o $@ $<
-archive     = $(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
+archive     = $(Q)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
 
 $(B)/obj/%.o: %.c $(STAMP)
 	$(call say,cc,$@)
@@ -290,21 +304,29 @@ $(LUA_OBJ): $(B)/gen/lua_scripts.c
 
 # Both files of a contract come from one run. What is made is its generator's business, warnings
 # included; whoever includes it has to find it there.
-$(PROTO_DIR)/%.pb-c.c $(PROTO_DIR)/%.pb-c.h: proto/%.proto $(STAMP)
+$(PROTO_DIR)/%.pb-c.c $(PROTO_DIR)/%.pb-c.h: proto/%.proto $(STAMP) | $(PROGRAM_STAMP)
 	$(call say,proto,$@)
 	$(Q)mkdir -p $(PROTO_DIR) && protoc-c --proto_path=proto --c_out=$(PROTO_DIR) $<
 $(PROTO_OBJ): $(B)/obj/gen/proto/%.o: $(PROTO_DIR)/%.c
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE) -w)
-$(call objects,obj,$(DAEMON_SRC) $(UNIT_SRC) $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
+$(call objects,obj,$(DAEMON_SRC) $(filter-out $(LIB_UNIT_SRC),$(UNIT_SRC)) $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
 
 $(B)/pic/%.o: %.c $(STAMP)
 	$(call say,cc,$@)
 	$(call compile_c,$(PIC))
 
-$(B)/libtollgate.a: $(LIB_OBJ)
+# The library's parts, which the program and tests may look into.
+$(B)/libparts.a: $(LIB_OBJ)
 	$(call say,ar,$@)
 	$(archive)
+
+# One object in which only tg_* is global: a program may have a queue_push() of its own.
+$(B)/libtollgate.a: $(LIB_OBJ)
+	$(call say,ar,$@)
+	$(Q)$(CC) -r -nostdlib -o $(B)/tollgate.o $(LIB_OBJ)
+	$(Q)$(OBJCOPY) --localize-hidden $(B)/tollgate.o
+	$(Q)rm -f $@ && $(AR) rcsD $@ $(B)/tollgate.o && rm -f $(B)/tollgate.o
 
 # The soname carries major and minor until 1.0, because until then a minor may break programs.
 SO      := libtollgate.so
@@ -312,13 +334,14 @@ SONAME  := $(SO).$(MAJOR).$(MINOR)
 SO_FILE := $(SO).$(VERSION)
 $(B)/$(SO): $(B)/$(SO_FILE)
 	$(Q)ln -sf $(SO_FILE) $(B)/$(SONAME) && ln -sf $(SONAME) $@
-$(B)/$(SO_FILE): $(PIC_OBJ)
+$(B)/$(SO_FILE): $(PIC_OBJ) src/lib/tollgate.map
 	$(call say,ld,$@)
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(LD_FLAGS) -o $@ $(PIC_OBJ) $(LIB_LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=src/lib/tollgate.map -Wl,-z,defs \
+	    $(LD_FLAGS) -o $@ $(PIC_OBJ) $(LIB_LIBS)
 
 # The C++ compiler links, because the JSON reader is C++.
 link = $(Q)mkdir -p $(@D) && $(CXX) -pie $(LD_FLAGS) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^)
-$(B)/tollgate: $(DAEMON_OBJ) $(B)/libtollgate.a
+$(B)/tollgate: $(DAEMON_OBJ) $(B)/libparts.a
 	$(call say,ld,$@)
 	$(link) $(DAEMON_LIBS)
 
@@ -336,14 +359,15 @@ TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 # Tests of the library link the library alone, so that it cannot come to need the program.
 LIB_TESTS    := $(filter $(B)/tests/unit/lib/% $(B)/tests/prop/%,$(UNIT)) $(THREAD)
 DAEMON_TESTS := $(filter-out $(LIB_TESTS),$(UNIT))
+lib-tests: $(LIB_TESTS) ; @:
 # One test compares with a solver that others wrote.
 $(B)/tests/prop/test_fluid_glpk: LIB_LIBS += -lglpk
 # One plays Redis itself: its own definitions, which are linked first, stand for the real ones.
 $(B)/tests/unit/server/remote/test_remote_claim: TEST_LD += -Wl,-z,muldefs
-$(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libtollgate.a
+$(LIB_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(B)/libparts.a
 	$(call say,ld,$@)
 	$(call link,$(TEST_LD)) -lcmocka $(LIB_LIBS)
-$(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libdaemon.a $(B)/libtollgate.a
+$(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libdaemon.a $(B)/libparts.a
 	$(call say,ld,$@)
 	$(call link,$(TEST_LD)) -lcmocka $(DAEMON_LIBS)
 $(B)/obj/tests/%.o: PIE += -Itests/lib
@@ -353,7 +377,7 @@ UNFUZZED := $(filter bench/% src/lab/mock/% src/cli/main.c $(patsubst %,src/cli/
                 regret_% replay/replay_%),$(DAEMON_SRC))
 $(B)/libfuzzed.a: $(filter-out $(call objects,obj,$(UNFUZZED)),$(DAEMON_OBJ))
 	$(archive)
-$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libfuzzed.a $(B)/libtollgate.a
+$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libfuzzed.a $(B)/libparts.a
 	$(call say,ld,$@)
 	$(call link,-fsanitize=fuzzer) $(DAEMON_LIBS)
 
@@ -370,20 +394,29 @@ BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
+DOCDIR     ?= $(PREFIX)/share/doc/tollgate
 MAN        := $(wildcard man/*.1)
 
-fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-              -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|'
+# Folders below the prefix are written relative to it, so that pkg-config can move it.
+below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
+              -e 's|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|'
 
 # What is installed has no asserts, whatever was built before.
 install:
 	@$(MAKE) VARIANT=ship install-shipped
-install-shipped: all
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+install-lib:
+	@$(MAKE) VARIANT=ship install-lib-shipped
+install-shipped: all install-lib-shipped
+	install -d $(DESTDIR)$(BINDIR)
 	install -m 755 $(B)/tollgate $(DESTDIR)$(BINDIR)/
+	$(if $(MAN),install -d $(DESTDIR)$(MANDIR)/man1 && install -m 644 $(MAN) $(DESTDIR)$(MANDIR)/man1/)
+install-lib-shipped: lib
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
 	install -m 644 $(B)/libtollgate.a $(B)/$(SO_FILE) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(SO_FILE) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/$(SO)
 	install -m 644 include/tollgate.h $(DESTDIR)$(INCLUDEDIR)/
 	$(fill_in) tollgate.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/tollgate.pc
-	$(if $(MAN),install -d $(DESTDIR)$(MANDIR)/man1 && install -m 644 $(MAN) $(DESTDIR)$(MANDIR)/man1/)
+	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DOCDIR)/
+	find docs examples -type f ! -name '.*' -exec install -D -m 644 '{}' '$(DESTDIR)$(DOCDIR)/{}' ';'

@@ -40,9 +40,9 @@ extern "C" {
  * minor version may break them; the soname carries both numbers until then. */
 
 #define TG_VERSION_MAJOR 0
-#define TG_VERSION_MINOR 1
+#define TG_VERSION_MINOR 2
 #define TG_VERSION_PATCH 0
-#define TG_VERSION "0.1.0"
+#define TG_VERSION "0.2.0"
 
 /* The version of the library that is running, which may be newer than the header. Static. */
 TG_API const char *tg_version(void);

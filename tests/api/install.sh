@@ -20,5 +20,16 @@ check "a program builds by pkg-config" "$cc" -std=c11 tests/api/embed_c.c \
     $(pkg-config --cflags --libs tollgate) -o "$tmp/embed"
 check "and finds the shared library by its soname" \
     env LD_LIBRARY_PATH="$at/lib" "$tmp/embed"
+check "pkg-config moves with its prefix" sh -c 'test "$(pkg-config --define-variable=prefix=/elsewhere \
+    --variable=libdir tollgate)" = /elsewhere/lib'
+for file in LICENSE README.md docs/library.md docs/decisions/README.md examples/embed.c; do
+    check "$file is installed" cmp -s "$file" "$at/share/doc/tollgate/$file"
+done
+
+# The library alone: its recipe asks for nothing of the program's.
+make -n lib install-lib-shipped BUILD="$tmp/none" CXX=no-such-compiler >"$tmp/recipe" 2>&1
+check "make lib is planned" grep -q libtollgate.so "$tmp/recipe"
+check "make lib needs neither the C++ compiler nor protoc-c" \
+    sh -c '! grep -v ^echo "$1" | grep -qE "no-such-compiler|protoc-c|-luv|-lssl|src/(io|server|lab|cli)/"' - "$tmp/recipe"
 
 finish

@@ -1,5 +1,6 @@
 #!/bin/sh
-# symbols.sh - the shared library exports what the header documents, and needs no more than it says.
+# symbols.sh - the shared library exports what the header documents, with versions, and needs no more
+# than it says.
 #
 # BUILD is the folder of the libraries.
 set -u
@@ -10,8 +11,13 @@ build=${BUILD:-build}
 library=$build/libtollgate.so
 
 grep -v '^#' tests/api/symbols.txt >"$tmp/listed"
-nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$tmp/exported"
+minor=$(sed -n 's/^#define TG_VERSION_MINOR //p' include/tollgate.h)
+major=$(sed -n 's/^#define TG_VERSION_MAJOR //p' include/tollgate.h)
+nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$tmp/versioned"
+sed 's/@.*//' "$tmp/versioned" >"$tmp/exported"
 same_files "the exported symbols are those of symbols.txt" "$tmp/listed" "$tmp/exported"
+check "each has a version of this soname or before it" \
+    test "$(grep -c "@@TOLLGATE_$major\.[0-9]*$" "$tmp/versioned")" = "$(wc -l <"$tmp/listed")"
 
 # The name before the first parenthesis of every declaration that begins with TG_API.
 awk '/^TG_API/ { text = "" ; open = 1 }
@@ -32,8 +38,15 @@ nm -D --undefined-only "$library" | awk '{ sub(/@.*/, "", $2); print $2 }' |
 same_files "it calls nothing that prints, sleeps, draws or tells time" /dev/null "$tmp/impure"
 
 soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-major=$(sed -n 's/^#define TG_VERSION_MAJOR //p' include/tollgate.h)
-minor=$(sed -n 's/^#define TG_VERSION_MINOR //p' include/tollgate.h)
 check "the soname carries major and minor" test "$soname" = "libtollgate.so.$major.$minor"
+
+# Debug information and asserts name files relative to the tree.
+for binary in "$build/libtollgate.a" "$library" "$TOLLGATE"; do
+    if grep -qaF "$PWD" "$binary"; then
+        not_ok "$binary does not contain the folder it was built in" "$PWD"
+    else
+        ok "$binary does not contain the folder it was built in"
+    fi
+done
 
 finish

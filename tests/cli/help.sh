@@ -21,7 +21,7 @@ says() {
 }
 
 run --version
-if [ "$status" -eq 0 ] && [ "$(cat "$tmp/out")" = "tollgate 0.1.0" ]; then
+if [ "$status" -eq 0 ] && [ "$(cat "$tmp/out")" = "tollgate 0.2.0" ]; then
     ok '--version'
 else
     not_ok '--version' "$(cat "$tmp/out")"

@@ -7,7 +7,7 @@
  *
  * The first line says who made it and what a replay needs to begin like it:
  *
- *     {"tollgate_recording":2,"made_by":"serve","version":"0.1.0","t":..,"ahead_ms":0,"workers":2,
+ *     {"tollgate_recording":2,"made_by":"serve","version":"0.2.0","t":..,"ahead_ms":0,"workers":2,
  *      "store":"memory","config":"<sha256>","chance":123}
  *
  * Then one line a request, written when it has ended: so they come in the order of their ends, and
