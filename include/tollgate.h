@@ -1329,6 +1329,11 @@ struct tg_key_terms {
 TG_API bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease lease,
                              struct tg_key_terms *terms);
 
+/* The keys that could serve the call now, and what to ask about them: up to `room`, and their
+ * owners. Leases and counts nothing. The strings are valid as long as the ring is not changed. */
+TG_API size_t tg_pool_peek_terms(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                                 struct tg_key_terms *terms, void **owners, size_t room);
+
 /* The effects of a release. */
 struct tg_key_ending {
     tg_ms cool_until; /* a 429 makes the key and its group cool down until then; 0: no */

@@ -141,6 +141,37 @@ test('D4 a Redis that hangs is waited for no longer than a call would', async (t
     asker.end();
 });
 
+/* The ring of B has seen none of the calls that A made with the key. */
+test('a key that the other gateway has used up is no key here', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await patientFleet(t, 2, redis.url, {
+        listen: LISTEN,
+        tenant: { budgets: [] },
+        models: { rare: { provider: 'few', price: { input: 1, output: 2 }, max_output_tokens: 512 } },
+        providers: (mock) => ({
+            few: { base_url: mock.url, api: 'openai', keys: keys(2, { rpm: 2 }) },
+        }),
+        top: { ...AUTH, workers: 1 },
+    });
+    const [a, b] = [await Asker.of(gateways[0]), await Asker.of(gateways[1])];
+    const asked = { tenant: 'one', model: 'rare', max_tokens: 10 };
+    for (let i = 0; i < 4; i++) {
+        assert.equal((await b.explain(asked)).admitted, true);
+        assert.equal((await a.call(asked)).status, 200);
+    }
+    const said = await b.explain(asked);
+    assert.equal(said.admitted, false);
+    assert.equal(said.reason, 'no_key');
+    assert.equal(said.status, 503);
+    assert.ok(by(said).retry_after_ms > 0 && by(said).retry_after_ms <= 61000);
+    assert.doesNotMatch(by(said).text, /as this gateway knows them/);
+    const reply = await b.call(asked);
+    assert.equal(reply.status, 503);
+    assert.equal(reply.headers['x-tollgate-reason'], 'no_key');
+    a.end();
+    b.end();
+});
+
 test("D4 a refusal by a user's limit is explained with the user", async (t) => {
     const { gateway } = await world(t, {
         listen: LISTEN,

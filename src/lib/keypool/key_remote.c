@@ -12,27 +12,52 @@ static struct key_lease *key_remote_find(const struct tg_keyring *ring, tg_key_l
     return handles_find(&ring->leases, id);
 }
 
+static void key_remote_set_terms(const struct key *key, const struct key_group *group,
+                                 int64_t tokens, struct tg_key_terms *terms)
+{
+    const struct tg_pool *pool = key->pool;
+
+    *terms = (struct tg_key_terms){.provider = pool->id.provider,
+                                   .model = pool->id.name,
+                                   .name = key->name,
+                                   .limits = key->quota.limits,
+                                   .breaker_failures = pool->rule.failures,
+                                   .breaker_open = pool->rule.open,
+                                   .tokens = tokens};
+    if (group) {
+        terms->group = group->id.name;
+        terms->group_limits = group->quota.limits;
+    }
+}
+
 bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease id, struct tg_key_terms *terms)
 {
     spin_lock(&ring->lock);
     const struct key_lease *lease = key_remote_find(ring, id);
-    if (lease) {
-        const struct tg_pool *pool = lease->key->pool;
-        const struct key_group *group = lease->group;
-        *terms = (struct tg_key_terms){.provider = pool->id.provider,
-                                       .model = pool->id.name,
-                                       .name = lease->key->name,
-                                       .limits = lease->key->quota.limits,
-                                       .breaker_failures = pool->rule.failures,
-                                       .breaker_open = pool->rule.open,
-                                       .tokens = lease->tokens};
-        if (group) {
-            terms->group = group->id.name;
-            terms->group_limits = group->quota.limits;
-        }
-    }
+    if (lease)
+        key_remote_set_terms(lease->key, lease->group, lease->tokens, terms);
     spin_unlock(&ring->lock);
     return lease != NULL;
+}
+
+size_t tg_pool_peek_terms(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
+                          struct tg_key_terms *terms, void **owners, size_t room)
+{
+    struct tg_key_call fitted;
+    size_t n = 0;
+
+    spin_lock(&pool->ring->lock);
+    keyring_advance(pool->ring, now);
+    call = pool_fit_call(pool, call, &fitted);
+    for (uint32_t i = 0; num_in_range(call->tokens) && i < pool->roster.n_keys && n < room; i++) {
+        const struct key *key = pool->roster.keys[i];
+        if (!key_can_serve(key, call->tokens) || key_was_tried(key, call))
+            continue;
+        key_remote_set_terms(key, key_group_of(key), call->tokens, &terms[n]);
+        owners[n++] = key->owner;
+    }
+    spin_unlock(&pool->ring->lock);
+    return n;
 }
 
 /* A new epoch: what began before, this lease too, neither opens nor closes it. */

@@ -206,6 +206,10 @@ bool key_was_tried(const struct key *key, const struct tg_key_call *call);
 
 /* ---- pool.c ---- */
 
+/* The call, with no more tokens than the largest key holds, unless what it asks for is more. */
+const struct tg_key_call *pool_fit_call(const struct tg_pool *pool, const struct tg_key_call *call,
+                                        struct tg_key_call *fitted);
+
 /* What the end of a lease leaves to be freed, out of the lock: keys and groups that were taken out,
  * with their last lease. */
 struct leavings {

@@ -39,10 +39,8 @@ static void lease_key(struct tg_pool *pool, const struct tg_key_call *call, uint
     *answer = (struct tg_key_answer){.lease = lease->handle.id, .owner = key->owner};
 }
 
-/* The call, with no more tokens than the largest key holds, unless what it asks for is more. */
-static const struct tg_key_call *fit_call(const struct tg_pool *pool,
-                                          const struct tg_key_call *call,
-                                          struct tg_key_call *fitted)
+const struct tg_key_call *pool_fit_call(const struct tg_pool *pool, const struct tg_key_call *call,
+                                        struct tg_key_call *fitted)
 {
     int64_t asked = call->asked > 0 ? call->asked : call->tokens;
 
@@ -66,7 +64,7 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
 
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
-    call = fit_call(pool, call, &fitted);
+    call = pool_fit_call(pool, call, &fitted);
     if (num_in_range(call->tokens))
         key = pool_choose(pool, call, hash, now);
     if (key)
@@ -90,7 +88,7 @@ void tg_pool_peek(struct tg_pool *pool, const struct tg_key_call *call, tg_ms no
 
     spin_lock(&pool->ring->lock);
     now = keyring_advance(pool->ring, now);
-    pool_refuse(pool, fit_call(pool, call, &fitted), now, answer);
+    pool_refuse(pool, pool_fit_call(pool, call, &fitted), now, answer);
     spin_unlock(&pool->ring->lock);
 }
 

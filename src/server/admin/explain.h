@@ -3,9 +3,12 @@
  *     what is asked       explain_ask.c      a body is made of it and read like any other: its
  *                                            route, rules, tokens, and the money it would reserve
  *     limits and budgets  explain_store.c    where gateways share them: each worker asks as it
- *                                            would for a call, Redis, its blocks or `store_failure`
- *     the list            explain.c          stage by stage, in the order of a call
- *     as JSON             explain_limits.c
+ *                                            would for a call, Redis, its blocks or `store_failure`;
+ *                                            of providers' keys, too
+ *     the list            explain.c          stage by stage, in the order of a call; each stage has
+ *                                            a file: explain_head.c, _slots.c, _axes.c, _budgets.c,
+ *                                            _keys.c
+ *     as JSON             explain_write.c    and explain_limits.c
  *
  * It asks by the same scopes, books and scripts as a call, and charges, reserves and counts
  * nothing: so the answer is true for the moment at which it is given. A call that would have to

@@ -12,7 +12,11 @@
 #include "server/runtime/quote.h"
 #include "server/runtime/worker.h"
 
-enum { EXPLAIN_LIMITS_MAX = 256 };
+enum {
+    EXPLAIN_LIMITS_MAX = 256,
+    EXPLAIN_KEYS_MAX = 64, /* keys that the store is asked about, of all routes together */
+    EXPLAIN_KEY_TEXT = 160,
+};
 
 /* One question about limits, and what was said. */
 struct explain_question {
@@ -22,6 +26,18 @@ struct explain_question {
     struct tg_axes axes;
     enum tg_err err;
     bool known_here; /* Redis was not asked */
+};
+
+/* A key that could serve on a route, as far as this gateway knows, and what the store says. */
+struct explain_key {
+    struct explain_visit *visit;
+    size_t route;
+    struct tg_key_terms terms;
+    char texts[4][EXPLAIN_KEY_TEXT]; /* of the terms */
+    const struct route_key *owner;
+    struct remote_key_peek peek;
+    bool is_held; /* `hold` says why it cannot serve */
+    struct tg_key_hold hold;
 };
 
 /* What a worker would be told by the store. */
@@ -37,6 +53,9 @@ struct explain_visit {
 
     struct remote_reservation_peek money; /* asked by the first visit alone */
     enum tg_err money_err;
+
+    struct explain_key *keys; /* the same; owned */
+    size_t n_keys;
 };
 
 /* One way to serve the call. */
@@ -111,5 +130,58 @@ void explain_free(struct explanation *of);
 
 /* What a call of the tenant has left of its budgets, as the proxy asks for it. */
 bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part);
+
+/* ---- explain_add.c: what is put onto the list ---- */
+
+/* Null: the list is full. */
+struct explain_limit *explain_add(struct explanation *of, const char *stage, const char *scope,
+                                  const char *name);
+
+/* A stage of which there is nothing to say but that it refuses. */
+void explain_add_refusal(struct explanation *of, const struct refusal *why, const char *scope,
+                         const char *name);
+
+/* The store cannot be asked, and what it should say must not be guessed. */
+void explain_closed(struct explanation *of, const char *what, const char *section);
+
+/* It stands in a section of the file. */
+void explain_from_section(const struct explanation *of, struct explain_limit *limit,
+                          const char *section);
+void explain_say_more(struct explain_limit *limit, const char *text);
+enum tg_mode explain_mode(enum config_mode mode);
+const char *explain_scope(const struct explanation *of, const struct config_tenant *tenant);
+
+/* ---- The stages, in the order of a call. Those that return false refuse it on this route. ---- */
+
+/* explain_head.c */
+void explain_drain(struct explanation *of);
+void explain_user(struct explanation *of);
+void explain_memory(struct explanation *of, const struct tg_answer *said);
+void explain_peer(struct explanation *of);
+void explain_patterns(struct explanation *of);
+void explain_rules(struct explanation *of);
+
+/* explain_slots.c */
+bool explain_route_slots(struct explanation *of, const struct route *route);
+void explain_slots(struct explanation *of, struct tg_gate *gate, const struct tg_answer *said,
+                   const char *scope, const char *name, const struct config_concurrency *config,
+                   const char *section);
+void explain_policy(struct explanation *of);
+
+/* explain_axes.c */
+void explain_axis(struct explanation *of, enum tg_axis axis);
+/* A call that can never pass one of its limits is told so, whichever binds: those after `from`. */
+void explain_mark_unsatisfiable(struct explanation *of, size_t from);
+
+/* explain_budgets.c */
+bool explain_budgets(struct explanation *of, const struct explain_route *way);
+
+/* explain_keys.c */
+bool explain_keys(struct explanation *of, const struct explain_route *way);
+/* Which keys the store is to be asked about. */
+void explain_keys_collect(const struct explanation *of, struct explain_visit *visit);
+
+/* explain_write.c */
+void explain_write_all(struct json_writer *out, const struct explanation *of);
 
 #endif

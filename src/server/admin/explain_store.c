@@ -4,7 +4,7 @@
  *
  * A worker has its own connection to Redis, its own blocks, and its own memory of what Redis said
  * last. So it is asked there, with a call's time limits, and `store_failure` decides there, too.
- * Budgets are shared by the workers: the first one asks for them.
+ * Budgets and keys of providers are shared by the workers: the first one asks for them.
  *
  * While the gateway drains, workers end one by one, and every call is refused: nobody is asked.
  */
@@ -67,6 +67,24 @@ static void visit_limits(struct explain_visit *visit, size_t i)
     }
 }
 
+static void key_seen(struct remote_key_peek *peek, const struct tg_key_hold *hold)
+{
+    struct explain_key *key = container_of(peek, struct explain_key, peek);
+
+    key->is_held = hold != NULL;
+    if (hold != NULL)
+        key->hold = *hold;
+    visit_heard(key->visit);
+}
+
+static void visit_key(struct explain_visit *visit, struct explain_key *key)
+{
+    key->visit = visit;
+    if (remote_key_peek(visit->worker->port, &key->peek, &visit->of->generation->remote,
+                        &key->terms, &key->owner->asked_at, key_seen))
+        visit_heard(visit);
+}
+
 static void visit_begin(void *arg)
 {
     struct explain_visit *visit = arg;
@@ -75,9 +93,11 @@ static void visit_begin(void *arg)
     struct tg_money_answer answer;
 
     LIST_INSERT_HEAD(&visit->worker->admin->visits, visit, link);
-    visit->waiting = n + 2; /* so that it does not go home from inside */
+    visit->waiting = n + visit->n_keys + 2; /* so that it does not go home from inside */
     for (size_t i = 0; i < n; i++)
         visit_limits(visit, i);
+    for (size_t i = 0; i < visit->n_keys; i++)
+        visit_key(visit, &visit->keys[i]);
     if (visit != of->visits ||
         remote_reservation_peek(visit->worker->port, &visit->money, &of->generation->remote,
                                 &of->money, money_seen, &visit->money_err, &answer))
@@ -94,6 +114,8 @@ void explain_stop_worker(struct admin_worker *worker)
         for (size_t i = 0; i <= TG_SCOPES_MAX; i++)
             remote_peek_end(&visit->questions[i].peek);
         remote_reservation_peek_end(&visit->money);
+        for (size_t i = 0; i < visit->n_keys; i++)
+            remote_key_peek_end(&visit->keys[i].peek);
     }
 }
 
@@ -164,6 +186,7 @@ void explain_ask_store(struct explanation *of)
     generation_ref(of->generation, options->thread);
     of->holds = true;
     of->n_visits = of->away = options->n_workers;
+    explain_keys_collect(of, &of->visits[0]);
     for (size_t i = 0; i < of->n_visits; i++) {
         struct explain_visit *visit = &of->visits[i];
         visit->of = of;

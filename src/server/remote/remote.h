@@ -373,4 +373,23 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
 void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring,
                            tg_key_lease lease, tg_ms now, const struct tg_key_report *report);
 
+/* Asks what remote_key_claim_take() would answer. It stands in the caller's storage, zeroed at
+ * first. */
+struct remote_key_peek {
+    void (*seen)(struct remote_key_peek *peek, const struct tg_key_hold *hold);
+    const struct remote_terms *terms; /* their generation is held by who asks */
+    struct remote_key *asked;         /* on its way; null: not */
+    enum remote_mode mode;            /* Redis; else what `store_failure.limits` says */
+};
+
+/* Looks, and takes nothing; nor is it counted. True: a call would not ask, or cannot. False: seen()
+ * comes from the loop, and a hold that is not null is a no. The terms are copied. */
+bool remote_key_peek(struct remote_port *port, struct remote_key_peek *peek,
+                     const struct remote_terms *terms, const struct tg_key_terms *what,
+                     const atomic_llong *asked_at,
+                     void (*seen)(struct remote_key_peek *peek, const struct tg_key_hold *hold));
+
+/* In whatever state, and again: seen() does not come any more. */
+void remote_key_peek_end(struct remote_key_peek *peek);
+
 #endif

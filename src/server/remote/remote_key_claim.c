@@ -63,17 +63,13 @@ static bool has_limits(const struct tg_key_limits *limits)
     return limits->rpm > 0 || limits->tpm > 0 || limits->concurrency > 0;
 }
 
-static bool need_not_ask(const struct tg_key_terms *terms, atomic_llong *asked_at, tg_ms now)
+/* Without limits, somebody has asked about it within the last second. */
+static bool need_not_ask(const struct tg_key_terms *terms, const atomic_llong *asked_at, tg_ms now)
 {
     enum { ASK_EVERY_MS = 1000 };
 
-    if (has_limits(&terms->limits) || has_limits(&terms->group_limits))
-        return false;
-    long long last = atomic_load_explicit(asked_at, memory_order_relaxed);
-    if (now - last < ASK_EVERY_MS)
-        return true;
-    atomic_store_explicit(asked_at, now, memory_order_relaxed);
-    return false;
+    return !has_limits(&terms->limits) && !has_limits(&terms->group_limits) &&
+           now - atomic_load_explicit(asked_at, memory_order_relaxed) < ASK_EVERY_MS;
 }
 
 bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *key,
@@ -93,6 +89,8 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
         *err = TG_OK;
         return true;
     }
+    if (known && !has_limits(&limits.limits) && !has_limits(&limits.group_limits))
+        atomic_store_explicit(asked_at, net_loop_now(port->loop), memory_order_relaxed);
     if (known && patience > 0)
         key->asked = remote_keys_take(port->keys, &limits, remote_key_claim_answered, key);
     if (key->asked != NULL) {
@@ -102,6 +100,40 @@ bool remote_key_claim_take(struct remote_port *port, struct remote_key_claim *ke
     }
     *err = take_away(key);
     return true;
+}
+
+/* ---- peeking ---- */
+
+static void remote_key_peek_answered(void *context, enum tg_err err, const struct tg_key_hold *hold)
+{
+    struct remote_key_peek *peek = context;
+
+    peek->asked = NULL;
+    if (err != TG_OK)
+        peek->mode = remote_mode_of(peek->terms->store->limits);
+    peek->seen(peek, hold);
+}
+
+bool remote_key_peek(struct remote_port *port, struct remote_key_peek *peek,
+                     const struct remote_terms *terms, const struct tg_key_terms *what,
+                     const atomic_llong *asked_at,
+                     void (*seen)(struct remote_key_peek *peek, const struct tg_key_hold *hold))
+{
+    *peek = (struct remote_key_peek){.seen = seen, .terms = terms, .mode = REMOTE_REDIS};
+    if (need_not_ask(what, asked_at, net_loop_now(port->loop)))
+        return true;
+    peek->asked = remote_keys_peek(port->keys, what, remote_key_peek_answered, peek);
+    if (peek->asked != NULL)
+        return false;
+    peek->mode = remote_mode_of(terms->store->limits);
+    return true;
+}
+
+void remote_key_peek_end(struct remote_key_peek *peek)
+{
+    if (peek->asked != NULL)
+        remote_keys_cancel(peek->asked);
+    peek->asked = NULL;
 }
 
 /* ---- releasing ---- */

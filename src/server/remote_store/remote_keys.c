@@ -9,6 +9,8 @@
  *                                      '- end -> ENDED ---- yes ----> GIVEN, with how it ended
  *                                                  '---- no ----> OVER
  *
+ * A peek is asked in the same way, without an id: it is over with its answer, whatever that is.
+ *
  * What is given back is sent again until Redis has answered, or the lease has ended by its time:
  * the script does it once. Just after a late answer a client trusts its server as little as after
  * none, so the first try to give back a late yes often goes nowhere.
@@ -386,6 +388,11 @@ static bool read_answer(const struct remote_key *key, const struct redisReply *r
     return true;
 }
 
+static bool is_peek(const struct remote_key *key)
+{
+    return key->id_bytes == 0;
+}
+
 static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct remote_key *key = of_ask(ask);
@@ -396,7 +403,9 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
     bool fine = read_answer(key, reply, &taken, &hold);
 
     key->ask_in_flight = false;
-    if (taken && (waited || key->state == KEPT)) {
+    if (is_peek(key)) {
+        put_spare(key);
+    } else if (taken && (waited || key->state == KEPT)) {
         key->state = HELD;
         list_last(key);
         set_timer(key->keys);
@@ -502,18 +511,32 @@ static struct remote_key *new_key(struct remote_keys *keys, const struct tg_key_
     return key;
 }
 
-struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_key_terms *terms,
-                                    remote_keys_decided *decided, void *context)
+static struct remote_key *ask_about(struct remote_keys *keys, const struct tg_key_terms *terms,
+                                    bool peek, remote_keys_decided *decided, void *context)
 {
     struct remote_key *key = new_key(keys, terms);
 
     if (!key)
         return NULL;
+    if (peek)
+        key->id_bytes = 0;
     key->state = ASKED;
     key->decided = decided;
     key->context = context;
     ask_for(key, terms);
     return key;
+}
+
+struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_key_terms *terms,
+                                    remote_keys_decided *decided, void *context)
+{
+    return ask_about(keys, terms, false, decided, context);
+}
+
+struct remote_key *remote_keys_peek(struct remote_keys *keys, const struct tg_key_terms *terms,
+                                    remote_keys_decided *decided, void *context)
+{
+    return ask_about(keys, terms, true, decided, context);
 }
 
 void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms,

@@ -69,6 +69,11 @@ typedef void remote_keys_decided(void *context, enum tg_err err, const struct tg
 struct remote_key *remote_keys_take(struct remote_keys *keys, const struct tg_key_terms *terms,
                                     remote_keys_decided *decided, void *context);
 
+/* What remote_keys_take() would be answered now. Nothing is taken or written: it ends with
+ * decided(), or with remote_keys_cancel(). */
+struct remote_key *remote_keys_peek(struct remote_keys *keys, const struct tg_key_terms *terms,
+                                    remote_keys_decided *decided, void *context);
+
 /* Before decided(): it does not come any more. */
 void remote_keys_cancel(struct remote_key *key);
 

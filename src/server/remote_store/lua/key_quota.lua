@@ -14,6 +14,8 @@
 -- and, beside it, a sorted set of its leases by the ms at which they end. Each script first drops
 -- leases that have ended: their node died, or could not be heard. What they charged stays charged.
 --
+-- A quota that is peeked at is computed in the same way, and nothing of it is written.
+--
 -- All numbers are integers but `errors`. Nothing is read from the clock but `now`.
 local SPAN, SLOTS = 61, 64
 
@@ -33,6 +35,9 @@ local function time_of(given)
 end
 
 local function lease_of(quota, id)
+    if quota.dropped[id] then
+        return nil
+    end
     local record = redis.call('HGET', quota.hash, 'L' .. id)
     if not record then
         return nil
@@ -42,8 +47,12 @@ local function lease_of(quota, id)
 end
 
 local function drop_lease(quota, id, lease)
-    redis.call('ZREM', quota.leases, id)
-    redis.call('HDEL', quota.hash, 'L' .. id)
+    if quota.peeks then
+        quota.dropped[id] = true
+    else
+        redis.call('ZREM', quota.leases, id)
+        redis.call('HDEL', quota.hash, 'L' .. id)
+    end
     quota.n = math.max(quota.n - 1, 0)
     quota.held = math.max(quota.held - lease.tokens, 0)
 end
@@ -76,16 +85,20 @@ local function roll(quota)
         quota.calls = math.max(quota.calls - (tonumber(counts[i]) or 0), 0)
         quota.tokens = math.max(quota.tokens - (tonumber(counts[i + 1]) or 0), 0)
     end
-    redis.call('HDEL', quota.hash, unpack(fields))
+    if not quota.peeks then
+        redis.call('HDEL', quota.hash, unpack(fields))
+    end
 end
 
-local function quota_open(hash, leases, now)
+local function quota_open(hash, leases, now, peeks)
     local has = redis.call('HMGET', hash, 'head', 'calls', 'tokens', 'n', 'held', 'cool')
     local second = math.floor(now / 1000)
     local quota = {hash = hash, leases = leases, now = now, second = second,
                    head = tonumber(has[1]) or second, calls = tonumber(has[2]) or 0,
                    tokens = tonumber(has[3]) or 0, n = tonumber(has[4]) or 0,
-                   held = tonumber(has[5]) or 0, cool = tonumber(has[6]) or 0}
+                   held = tonumber(has[5]) or 0, cool = tonumber(has[6]) or 0,
+                   peeks = peeks, dropped = {}}
+    quota.last = quota.head
     roll(quota)
     drop_ended(quota)
     return quota
@@ -93,6 +106,9 @@ end
 
 -- Writes what has changed; `alive` is how long somebody needs it at least, in ms.
 local function quota_close(quota, alive)
+    if quota.peeks then
+        return
+    end
     redis.call('HSET', quota.hash, 'head', text(quota.head), 'calls', text(quota.calls),
                'tokens', text(quota.tokens), 'n', text(quota.n), 'held', text(quota.held),
                'cool', text(quota.cool))
@@ -115,7 +131,10 @@ local function window_wait(quota, kind, sum, limit, need)
     end
     local counts = redis.call('HMGET', quota.hash, unpack(fields))
     for i = 1, SPAN do
-        sum = sum - (tonumber(counts[i]) or 0)
+        -- After `last`, the place of a second may still have what stood there before.
+        if not quota.peeks or first + i - 1 <= quota.last then
+            sum = sum - (tonumber(counts[i]) or 0)
+        end
         if sum <= limit - need then
             return math.max((first + i - 1 + SPAN) * 1000 - quota.now, 1)
         end

@@ -1,12 +1,13 @@
 -- key_take.lua - takes a key of a provider for one attempt, if all nodes together leave room.
 --
 -- KEYS  1, 2 the key: its hash, its leases; 3 whether it is suspended; 4, 5 its group, if any
--- ARGV  1 now in ms, 0: Redis TIME; 2 lease id; 3 its time to live; 4 tokens;
+-- ARGV  1 now in ms, 0: Redis TIME; 2 lease id, '' to peek; 3 its time to live; 4 tokens;
 --       5-7 rpm, tpm, concurrency of the key; 8-10 of the group
 --
 -- Reply: {0}: it is taken, now or before. {why, wait in ms, room in tokens or -1, 1 of the group}:
 -- why is 1 cooling, 2 the breaker, 3 busy, 4 suspended. The order of checks is that of
--- src/lib/keypool/quota.c. A refusal takes nothing.
+-- src/lib/keypool/quota.c. A refusal takes nothing; a peek takes and writes nothing, and {0} says that
+-- it would be taken.
 -- include: key_quota.lua
 local WHY = {cooling = 1, busy = 3}
 local now, id, ttl, tokens = time_of(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -15,8 +16,9 @@ local function limits_at(i)
     return {rpm = tonumber(ARGV[i]), tpm = tonumber(ARGV[i + 1]), concurrency = tonumber(ARGV[i + 2])}
 end
 
-local key = quota_open(KEYS[1], KEYS[2], now)
-local group = KEYS[4] and quota_open(KEYS[4], KEYS[5], now)
+local peeks = id == ''
+local key = quota_open(KEYS[1], KEYS[2], now, peeks)
+local group = KEYS[4] and quota_open(KEYS[4], KEYS[5], now, peeks)
 
 -- Whatever is answered, what was moved on and dropped is kept.
 local function answer(reply)
@@ -27,7 +29,7 @@ local function answer(reply)
     return reply
 end
 
-if lease_of(key, id) then
+if not peeks and lease_of(key, id) then
     return answer({0})
 end
 
@@ -54,6 +56,9 @@ if no then
     return answer({WHY[no[1]], no[2], no[3], 1})
 end
 
+if peeks then
+    return {0}
+end
 quota_take(key, id, tokens, epoch, ttl)
 if open > 0 then
     redis.call('HSET', KEYS[1], 'try', id)

@@ -118,6 +118,37 @@ static void a_limit_of_calls_at_once_is_that_of_all_nodes(void **state)
     close_two(&a, &b);
 }
 
+static void a_peek_sees_what_the_other_node_holds_and_takes_nothing(void **state)
+{
+    struct tg_key_terms terms = terms_of("k1", 10, (struct tg_key_limits){.concurrency = 1});
+    struct node a, b;
+    struct answer seen = {.n = 0}, said;
+    (void)state;
+
+    open_two(&a, &b);
+    for (int i = 0; i < 2; i++) {
+        seen.n = 0;
+        assert_non_null(remote_keys_peek(b.keys, &terms, decided, &seen));
+        remote_until(&b.kit, seen.n == 1);
+        assert_true(seen.taken);
+        assert_int_equal(remote_keys_count(b.keys), 0);
+    }
+    struct remote_key *key = take(&a, &terms, &said);
+    assert_true(said.taken);
+    seen.n = 0;
+    assert_non_null(remote_keys_peek(b.keys, &terms, decided, &seen));
+    remote_until(&b.kit, seen.n == 1);
+    assert_false(seen.taken);
+    assert_int_equal(seen.hold.why, TG_HOLD_BUSY);
+    seen.n = 0;
+    remote_keys_cancel(remote_keys_peek(b.keys, &terms, decided, &seen));
+    remote_until(&b.kit, remote_keys_count(b.keys) == 0);
+    assert_int_equal(seen.n, 0);
+    give(key, TG_KEY_OK);
+    remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+    close_two(&a, &b);
+}
+
 static void a_cooldown_that_one_node_met_reaches_the_ring_of_the_other(void **state)
 {
     struct tg_key_report report;
@@ -391,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_of_calls_at_once_is_that_of_all_nodes),
+        cmocka_unit_test(a_peek_sees_what_the_other_node_holds_and_takes_nothing),
         cmocka_unit_test(a_cooldown_that_one_node_met_reaches_the_ring_of_the_other),
         cmocka_unit_test(a_cooldown_is_told_even_of_a_key_that_was_not_taken_here),
         cmocka_unit_test(failures_of_two_nodes_are_one_run),

@@ -16,7 +16,8 @@
 #define TTL 30000
 
 enum { LEASES = 40,
-       STEPS = 3500 };
+       STEPS = 3500,
+       STATE_BYTES = 16384 };
 
 static void flush(void)
 {
@@ -36,8 +37,8 @@ static long long integer_at(const redisReply *reply, size_t i)
     return i < reply->elements ? reply->element[i]->integer : -7;
 }
 
-static struct answer take_id(const char *id, tg_ms now, long long tokens,
-                             struct tg_key_limits limits, struct tg_key_limits group)
+static struct answer take_raw(const char *id, tg_ms now, long long tokens,
+                              struct tg_key_limits limits, struct tg_key_limits group)
 {
     redisReply *reply = net_redis_ask(
         &server,
@@ -53,6 +54,45 @@ static struct answer take_id(const char *id, tg_ms now, long long tokens,
                             integer_at(reply, 3)};
     freeReplyObject(reply);
     return answer;
+}
+
+/* All that is stored, as bytes. */
+static void read_state(char state[4][STATE_BYTES], size_t n[4])
+{
+    static const char *const NAMES[] = {KEY, KEY ":l", GROUP, GROUP ":l"};
+
+    for (int i = 0; i < 4; i++) {
+        redisReply *reply = net_redis_ask(&server, "DUMP %s", NAMES[i]);
+        n[i] = reply->type == REDIS_REPLY_NIL ? 0 : reply->len;
+        assert_true(n[i] <= STATE_BYTES);
+        if (n[i] > 0)
+            memcpy(state[i], reply->str, n[i]);
+        freeReplyObject(reply);
+    }
+}
+
+/* Each take is peeked at first: that has the same answer, and writes nothing. */
+static struct answer take_id(const char *id, tg_ms now, long long tokens,
+                             struct tg_key_limits limits, struct tg_key_limits group)
+{
+    static char before[4][STATE_BYTES], after[4][STATE_BYTES];
+    size_t n_before[4], n_after[4];
+
+    read_state(before, n_before);
+    struct answer seen = take_raw("", now, tokens, limits, group);
+    read_state(after, n_after);
+    assert_memory_equal(n_before, n_after, sizeof n_before);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(before[i], after[i], n_before[i]);
+    struct answer said = take_raw(id, now, tokens, limits, group);
+    if (said.why == 4)
+        seen.wait = said.wait; /* a suspension ends by the server's own clock */
+    if (memcmp(&seen, &said, sizeof seen) != 0)
+        fail_msg("at %lld, %lld tokens: the peek says %lld (%lld, %lld, %lld), the take %lld "
+                 "(%lld, %lld, %lld)",
+                 (long long)(now - BEGIN), tokens, seen.why, seen.wait, seen.room, seen.of_group,
+                 said.why, said.wait, said.room, said.of_group);
+    return said;
 }
 
 struct giving {
@@ -102,8 +142,16 @@ struct twin {
 static void begin_one(struct twin *twin, size_t i)
 {
     int64_t tokens = draw_magnitude(&twin->draw, 700);
+    struct tg_key_call call;
+    struct tg_key_terms terms;
+    void *owner;
+
+    tg_key_call_init(&call);
+    call.tokens = tokens;
+    size_t able = tg_pool_peek_terms(twin->kit.pool, &call, twin->now, &terms, &owner, 1);
     tg_key_lease lease = keys_acquire(&twin->kit, tokens, twin->now);
 
+    assert_int_equal(able, lease != 0); /* peeked at, it says what it will lease */
     snprintf(twin->ids[i], sizeof twin->ids[i], "n-%u", ++twin->last);
     struct answer answer = take_id(twin->ids[i], twin->now, tokens, twin->kit.keys[0].limits,
                                    twin->kit.group.limits);
@@ -196,7 +244,8 @@ static void a_take_that_is_asked_twice_is_taken_once(void **state)
     (void)state;
     flush();
     for (int i = 0; i < 2; i++)
-        assert_true(taken(take_id("a", BEGIN, 10, (struct tg_key_limits){.concurrency = 1}, NONE)));
+        assert_true(
+            taken(take_raw("a", BEGIN, 10, (struct tg_key_limits){.concurrency = 1}, NONE)));
     assert_int_equal(net_redis_integer(&server, "HGET " KEY " n"), 1);
     assert_int_equal(net_redis_integer(&server, "HGET " KEY " calls"), 1);
 }

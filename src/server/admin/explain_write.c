@@ -1,0 +1,104 @@
+/* explain_write.c - the explanation as JSON. See explain.h. */
+#include <string.h>
+
+#include "server/admin/admin_internal.h"
+#include "server/admin/explain_internal.h"
+
+static void write_store(struct json_writer *out, const struct explanation *of)
+{
+    struct remote *remote = of->gateway->remote;
+    char problem[200] = "";
+
+    json_write_key(out, "store");
+    if (remote == NULL) {
+        json_write_null(out);
+        return;
+    }
+    bool asked = of->visits != NULL;
+    const struct explain_visit *visit = asked ? &of->visits[of->chosen] : NULL;
+    enum remote_mode limits = asked ? visit->questions[0].peek.mode : REMOTE_LOCAL;
+    enum remote_mode budget = asked ? of->visits[0].money.mode : REMOTE_LOCAL;
+    remote_problem(remote, problem, sizeof problem);
+    json_write_object(out);
+    admin_write_text(out, "state", remote_health_name(remote_health_of(remote)));
+    admin_write_flag(out, "two_tier", of->config->store.two_tier);
+    admin_write_flag(out, "asked", asked);
+    admin_write_text(out, "limits_by", asked ? remote_mode_name(limits) : NULL);
+    admin_write_text(out, "budget_by", asked ? remote_mode_name(budget) : NULL);
+    admin_write_flag(out, "away", asked && (limits >= REMOTE_LOCAL || budget >= REMOTE_LOCAL));
+    admin_write_text(out, "problem", *problem != '\0' ? problem : NULL);
+    admin_write_number(out, "workers", (int64_t)of->n_visits);
+    admin_write_number(out, "workers_admitting", (int64_t)of->admitting);
+    json_write_object_end(out);
+}
+
+static void write_rules(struct json_writer *out, const struct explanation *of)
+{
+    struct rule_owner owners[RULE_OWNERS_MAX];
+    const struct config_model *model = of->n_routes > 0 ? of->routes[0].route->config : NULL;
+    size_t n = config_rule_owners(of->config, of->tenant_number, model, owners);
+
+    json_write_key(out, "rules");
+    json_write_array(out);
+    for (size_t i = 0; i < n; i++) {
+        json_write_object(out);
+        admin_write_text(out, "scope", owners[i].kind);
+        admin_write_text(out, "name", owners[i].name);
+        explain_write_rules(out, owners[i].rules);
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
+}
+
+/* What the call would be answered, if it is refused. */
+static int status_of(const struct explanation *of, const struct explain_limit *limit)
+{
+    enum wire_api api = of->ask.endpoint == ENDPOINT_MESSAGES ? WIRE_ANTHROPIC : WIRE_OPENAI;
+
+    if (limit->cooling && strcmp(limit->reason, "no_key") == 0)
+        return reply_status(REPLY_KEYS_COOLING, api);
+    for (int reason = 0; reason < REPLY_COUNT; reason++)
+        if (strcmp(limit->reason, reply_reason_name((enum reply_reason)reason)) == 0)
+            return reply_status((enum reply_reason)reason, api);
+    return 0;
+}
+
+void explain_write_all(struct json_writer *out, const struct explanation *of)
+{
+    const struct explain_limit *by = of->binding < of->n ? &of->list[of->binding] : NULL;
+    const struct explain_route *way = of->n_routes > 0 ? &of->routes[of->served] : NULL;
+
+    json_write_object(out);
+    admin_write_number(out, "at", clock_wall_of(&of->gateway->clock, of->now));
+    admin_write_number(out, "generation", (int64_t)of->generation->number);
+    admin_write_text(out, "tenant", of->tenant->name);
+    admin_write_text(out, "model", of->model);
+    admin_write_text(out, "user", of->asked.user);
+    admin_write_text(out, "priority", tg_priority_name(of->gate_call.priority));
+    admin_write_unless(out, "max_tokens", of->asked.max_tokens, -1);
+    admin_write_number(out, "tokens", of->gate_call.debit.cost);
+    admin_write_number(out, "charged_tokens", of->expectation.charge);
+    admin_write_real(out, "overbook", of->expectation.factor);
+    admin_write_number(out, "micro_usd", way != NULL ? way->micro : 0);
+    admin_write_text(out, "reserve",
+                     way == NULL || !of->tenant->hard_budget ? NULL
+                     : way->quote.pair != 0                  ? "expected"
+                                                             : "bound");
+    admin_write_flag(out, "admitted", by == NULL);
+    admin_write_flag(out, "waits", by == NULL && of->waits);
+    admin_write_unless(out, "refused_by", (int64_t)of->binding, (int64_t)of->n);
+    admin_write_text(out, "reason", by != NULL ? by->reason : NULL);
+    admin_write_unless(out, "status", by != NULL ? status_of(of, by) : 0, 0);
+    admin_write_text(out, "served_by",
+                     by == NULL && way != NULL && way->route->config->name != NULL
+                         ? way->route->config->name
+                         : NULL);
+    write_store(out, of);
+    write_rules(out, of);
+    json_write_key(out, "limits");
+    json_write_array(out);
+    for (size_t i = 0; i < of->n; i++)
+        explain_write_limit(out, &of->list[i]);
+    json_write_array_end(out);
+    json_write_object_end(out);
+}
