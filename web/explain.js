@@ -34,7 +34,8 @@ function verdict(explanation) {
                 ? 'Such a call would wait for a slot now.'
                 : 'Such a call would be admitted now.') + away(explanation)
         );
-    return `Such a call would be refused now: ${limits[refused_by].text}.${away(explanation)}`;
+    const when = waits ? 'wait for a slot now, and then be refused' : 'be refused now';
+    return `Such a call would ${when}: ${limits[refused_by].text}.${away(explanation)}`;
 }
 
 function says(limit) {

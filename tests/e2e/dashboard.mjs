@@ -16,6 +16,7 @@ import {
     chat,
     configure,
     Gateway,
+    KEY,
     keys,
     Mock,
     need,
@@ -74,7 +75,7 @@ async function gatewayWithAdmin(t, change = {}) {
     const config = configure(mock, folder, {
         oai: { keys: keys(2, { rpm: 100000, tpm: 100000000 }) },
         small: { price: PRICE, retries: 1 },
-        tenants,
+        tenants: change.tenants ?? tenants,
         top: { admin_auth: { token: ADMIN_TOKEN } },
     });
     config.listen.admin = '127.0.0.1:0';
@@ -233,6 +234,35 @@ test('a refused call is there with its reason, and its explanation names what bi
             assert.ok(box.x >= 0 && box.x + box.width <= width, JSON.stringify(box));
         }
     assert.match(await page.textContent('#legend-rates'), /admitted/);
+});
+
+test("a refusal by a user's limit is explained with that user, and the size of its call", async (t) => {
+    const { gateway, admin } = await gatewayWithAdmin(t, {
+        tenants: [tenant({ users: { from: 'header:x-user', each: { rpd: 1 } } })],
+    });
+    const page = await open(admin);
+    await signIn(page);
+    await live(page);
+    const asked = [];
+    page.on('request', (request) => {
+        const url = new URL(request.url());
+        if (url.pathname === '/api/v1/explain') asked.push(url.searchParams);
+    });
+    const headers = { authorization: `Bearer ${KEY}`, 'x-user': 'ann' };
+    assert.equal((await chat(gateway, {}, { headers })).status, 200);
+    assert.equal(reason(await chat(gateway, {}, { headers })), 'rate');
+    const row = page.locator('#denials tbody tr').first();
+    await row.waitFor();
+    await row.locator('button').click();
+    const binding = page.locator('#limits tr.binding');
+    await binding.waitFor();
+    assert.equal((await binding.locator('td').allTextContents())[1], 'user ann');
+    assert.match(await page.textContent('#explain-now'), /would be refused now/);
+    assert.equal(asked.length, 1);
+    assert.equal(asked[0].get('tenant'), 'one');
+    assert.equal(asked[0].get('user'), 'ann');
+    assert.equal(asked[0].get('max_tokens'), '16');
+    assert.ok(Number(asked[0].get('prompt_bytes')) > 0);
 });
 
 test('denials come by the stream as well, the moment they are made', async (t) => {

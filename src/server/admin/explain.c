@@ -86,7 +86,14 @@ static void explain_list(struct explanation *of)
         explain_attempts(of);
 }
 
-/* The first stage that refuses, and of its limits the one that takes longest to pass. */
+/* Rate and cost are asked together. */
+static bool is_same_answer(const char *stage, const char *later)
+{
+    return strcmp(stage, later) == 0 || (strcmp(stage, "rate") == 0 && strcmp(later, "cost") == 0);
+}
+
+/* The first stage that refuses, and of its limits the one that takes longest to pass. A call may
+ * have to wait before it comes to that. */
 static void explain_bind(struct explanation *of)
 {
     of->binding = of->n;
@@ -101,8 +108,10 @@ static void explain_bind(struct explanation *of)
             continue;
         }
         const struct explain_limit *best = &of->list[of->binding];
-        if (strcmp(best->stage, limit->stage) == 0 &&
-            (limit->named || (!best->named && limit->retry_after_ms > best->retry_after_ms)))
+        if (best->named || !is_same_answer(best->stage, limit->stage))
+            continue;
+        if (limit->named || (strcmp(best->stage, limit->stage) == 0 &&
+                             limit->retry_after_ms > best->retry_after_ms))
             of->binding = i;
     }
 }

@@ -3,8 +3,8 @@
  *     what is asked       explain_ask.c      a body is made of it and read like any other: its
  *                                            route, rules, tokens, and the money it would reserve
  *     limits and budgets  explain_store.c    where gateways share them: each worker asks as it
- *                                            would for a call, Redis, its blocks or `store_failure`;
- *                                            of providers' keys, too
+ *                                            would for a call, Redis, its blocks or
+ *                                            `store_failure`; and about keys of providers
  *     the list            explain.c          stage by stage, in the order of a call; each stage has
  *                                            a file: explain_head.c, _slots.c, _axes.c, _budgets.c,
  *                                            _keys.c

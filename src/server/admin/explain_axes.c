@@ -1,4 +1,4 @@
-/* explain_axes.c - rate and cost: every limit of the call, and which of them refuse. See explain.h. */
+/* explain_axes.c - rate and cost: every limit of the call, and which refuse. See explain.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void name_origin(const struct explanation *of, const struct tg_scope *sco
 }
 
 /* A limit of the file, without what is known of its state. */
-static struct explain_limit *add_limiter(struct explanation *of, const struct tg_scope *scope,
+static struct explain_limit *add_limiter(struct explanation *of, size_t scope, size_t number,
                                          enum tg_axis axis, enum tg_mode mode,
                                          const struct tg_limiter_config *config)
 {
@@ -38,7 +38,9 @@ static struct explain_limit *add_limiter(struct explanation *of, const struct tg
     if (limit == NULL)
         return NULL;
     explain_limiter(config, limit->what);
-    name_origin(of, scope, limit);
+    name_origin(of, &of->room[scope], limit);
+    limit->of_scope = scope;
+    limit->number = number;
     limit->unit = is_rate ? "calls" : "tokens";
     limit->mode = mode;
     return limit;
@@ -67,7 +69,7 @@ static void explain_axis_here(struct explanation *of, enum tg_axis axis, const c
         for (size_t k = 0; k < n; k++) {
             struct explain_limit *limit =
                 limits[k].axis == axis
-                    ? add_limiter(of, &of->room[i], axis, limits[k].mode, &limits[k].config)
+                    ? add_limiter(of, i, k, axis, limits[k].mode, &limits[k].config)
                     : NULL;
             if (limit == NULL)
                 continue;
@@ -76,23 +78,6 @@ static void explain_axis_here(struct explanation *of, enum tg_axis axis, const c
                 explain_say_more(limit, whose);
         }
     }
-}
-
-/* The limit of a set that the answer for an axis is about, as far as that can be told. */
-static bool is_spoken_of(const struct limit_listed *set, size_t k, const struct tg_axes *axes)
-{
-    enum tg_axis axis = set->limits[k].axis;
-    int64_t units = axes->decision[axis].limit;
-    size_t alike = 0;
-
-    if (!(axes->present & 1u << axis))
-        return false;
-    for (size_t i = 0; i < set->n; i++)
-        alike += set->limits[i].axis == axis;
-    const struct tg_limiter_config *config = &set->limits[k].limiter.config;
-    return alike == 1 ||
-           units ==
-               (config->strategy == TG_GCRA && config->burst > 0 ? config->burst : config->limit);
 }
 
 /* By what the store has said, scope by scope. */
@@ -107,12 +92,13 @@ static void explain_axis_there(struct explanation *of, enum tg_axis axis,
         for (size_t k = 0; k < set->n; k++) {
             const struct tg_limit *from = &set->limits[k];
             struct explain_limit *limit =
-                from->axis == axis
-                    ? add_limiter(of, &of->room[i], axis, from->mode, &from->limiter.config)
-                    : NULL;
-            if (limit == NULL || question->err != TG_OK || !is_spoken_of(set, k, &question->axes))
-                continue;
-            const struct tg_decision *said = &question->axes.decision[axis];
+                from->axis == axis ? add_limiter(of, i, k, axis, from->mode, &from->limiter.config)
+                                   : NULL;
+            const struct tg_limit_answer *named = &question->axes.named[axis];
+            const struct tg_decision *said = &named->decision;
+            if (limit == NULL || question->err != TG_OK || named->limit != k ||
+                !(question->axes.present & 1u << axis))
+                continue; /* one limit of each set is spoken of */
             set_decision(of, said,
                          said->allowed ? num_min(num_add(said->remaining, units), said->limit)
                                        : said->remaining,
@@ -126,20 +112,19 @@ static void explain_axis_there(struct explanation *of, enum tg_axis axis,
 static void agree_with(struct explanation *of, enum tg_axis axis, size_t from,
                        const struct tg_axes *axes)
 {
-    bool refused = axes->present & 1u << axis && !axes->decision[axis].allowed, found = false;
-    struct explain_limit *first = NULL;
+    bool refused = axes->present & 1u << axis && !axes->decision[axis].allowed;
+    const struct tg_limit_answer *named = &axes->named[axis];
 
     for (size_t i = from; i < of->n; i++) {
         struct explain_limit *limit = &of->list[i];
         if (limit->mode == TG_SHADOW)
             continue;
         limit->refuses = limit->refuses && refused;
-        found = found || limit->refuses;
-        if (first == NULL)
-            first = limit;
+        if (!refused || limit->of_scope != named->scope || limit->number != named->limit)
+            continue;
+        set_decision(of, &named->decision, named->decision.remaining, limit);
+        limit->named = true;
     }
-    if (refused && !found && first != NULL)
-        set_decision(of, &axes->decision[axis], axes->decision[axis].remaining, first);
 }
 
 void explain_axis(struct explanation *of, enum tg_axis axis)
@@ -167,12 +152,17 @@ void explain_axis(struct explanation *of, enum tg_axis axis)
 
 void explain_mark_unsatisfiable(struct explanation *of, size_t from)
 {
-    bool never = false;
+    struct explain_limit *never = NULL;
 
+    for (size_t i = from; i < of->n && never == NULL; i++)
+        if (of->list[i].refuses && of->list[i].mode == TG_ENFORCE &&
+            of->list[i].retry_after_ms == TG_UNSATISFIABLE)
+            never = &of->list[i];
+    if (never == NULL)
+        return;
     for (size_t i = from; i < of->n; i++)
-        never = never || (of->list[i].refuses && of->list[i].mode == TG_ENFORCE &&
-                          of->list[i].retry_after_ms == TG_UNSATISFIABLE);
-    for (size_t i = from; never && i < of->n; i++)
+        of->list[i].named = &of->list[i] == never;
+    for (size_t i = from; i < of->n; i++)
         if (of->list[i].refuses)
             of->list[i].reason = reply_reason_name(REPLY_REQUEST_EXCEEDS_LIMIT);
 }

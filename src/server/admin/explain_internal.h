@@ -33,7 +33,7 @@ struct explain_key {
     struct explain_visit *visit;
     size_t route;
     struct tg_key_terms terms;
-    char texts[4][EXPLAIN_KEY_TEXT]; /* of the terms */
+    char texts[4][EXPLAIN_KEY_TEXT]; /* what the terms point at */
     const struct route_key *owner;
     struct remote_key_peek peek;
     bool is_held; /* `hold` says why it cannot serve */
@@ -170,7 +170,7 @@ void explain_policy(struct explanation *of);
 
 /* explain_axes.c */
 void explain_axis(struct explanation *of, enum tg_axis axis);
-/* A call that can never pass one of its limits is told so, whichever binds: those after `from`. */
+/* A call that can never pass one of its limits, of those after `from`, is told of that one. */
 void explain_mark_unsatisfiable(struct explanation *of, size_t from);
 
 /* explain_budgets.c */

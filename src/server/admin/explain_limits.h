@@ -16,10 +16,11 @@ struct explain_limit {
     double limit, remaining; /* 0 or more, or EXPLAIN_UNKNOWN */
     tg_ms reset_at;          /* 0: none */
     tg_ms retry_after_ms;    /* 0: not known; TG_UNSATISFIABLE: never */
+    size_t of_scope, number; /* rate and cost: a scope of the call, and which of its limits */
     bool refuses;
     bool waits;       /* the call would wait for it */
     bool passed_over; /* it refuses, and the call falls back to another route */
-    bool named;       /* the budget that the call is told of, among those that refuse */
+    bool named;       /* the one that the call is told of, among those that refuse */
     bool cooling;     /* all keys cool down after refusals of the provider */
 };
 

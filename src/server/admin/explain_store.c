@@ -135,10 +135,15 @@ static void visit_conclude(struct explain_visit *visit)
         const struct explain_question *scope = &visit->questions[i];
         for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST && scope->err == TG_OK; axis++) {
             struct tg_decision said = scope->axes.decision[axis];
+            struct tg_limit_answer named = scope->axes.named[axis];
             if (!(scope->axes.present & 1u << axis))
                 continue;
+            named.scope = (uint8_t)(i - 1);
             if (whole->axes.present & 1u << axis)
                 said = tg_decision_combine(whole->axes.decision[axis], said);
+            if (!(whole->axes.present & 1u << axis) ||
+                named.decision.retry_after_ms > whole->axes.named[axis].decision.retry_after_ms)
+                whole->axes.named[axis] = named;
             whole->axes.decision[axis] = said;
             whole->axes.present |= 1u << axis;
         }

@@ -85,7 +85,7 @@ void explain_write_all(struct json_writer *out, const struct explanation *of)
                      : way->quote.pair != 0                  ? "expected"
                                                              : "bound");
     admin_write_flag(out, "admitted", by == NULL);
-    admin_write_flag(out, "waits", by == NULL && of->waits);
+    admin_write_flag(out, "waits", of->waits);
     admin_write_unless(out, "refused_by", (int64_t)of->binding, (int64_t)of->n);
     admin_write_text(out, "reason", by != NULL ? by->reason : NULL);
     admin_write_unless(out, "status", by != NULL ? status_of(of, by) : 0, 0);
