@@ -281,15 +281,20 @@ enum object_refs object_refs_form(struct slice type, const char *body, size_t n,
 
 /* ---- Queries ---- */
 
-static bool unescape(struct slice part, char *text, size_t size, struct slice *to)
+enum { QUERY_TEXT = 3 * OBJECT_ID_MAX }; /* the longest that an id may take, escaped */
+
+/* A plus sign is a blank, and %2B a plus sign: so blanks come first. */
+static bool unescape(struct slice part, char text[QUERY_TEXT], struct slice *to)
 {
+    char blanks[QUERY_TEXT];
     size_t n = 0;
 
-    if (!endpoint_unescape(part, text, size, &n))
+    if (part.n > sizeof blanks)
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '+')
-            text[i] = ' ';
+    for (size_t i = 0; i < part.n; i++)
+        blanks[i] = part.at[i] == '+' ? ' ' : part.at[i];
+    if (!endpoint_unescape((struct slice){blanks, part.n}, text, QUERY_TEXT, &n))
+        return false;
     *to = (struct slice){text, n};
     return true;
 }
@@ -302,18 +307,18 @@ enum object_refs object_refs_query(struct slice query, const struct object_watch
         const char *is = pair.n > 0 ? memchr(pair.at, '=', pair.n) : NULL;
         struct slice name = {pair.at, is != NULL ? (size_t)(is - pair.at) : pair.n};
         struct slice value = {NULL, 0};
-        char names[3 * OBJECT_ID_MAX], values[3 * OBJECT_ID_MAX];
+        char names[QUERY_TEXT], values[QUERY_TEXT];
         if (is != NULL)
             value = (struct slice){is + 1, pair.n - name.n - 1};
         query = and != NULL ? (struct slice){and+1, query.n - pair.n - 1} : (struct slice){NULL, 0};
         /* What is too long is no id, and what is badly escaped has no one reading. */
         if (name.n > sizeof names)
             name.n = 0;
-        else if (!unescape(name, names, sizeof names, &name))
+        else if (!unescape(name, names, &name))
             return OBJECT_REFS_MALFORMED;
-        if (value.n > 3 * OBJECT_ID_MAX)
+        if (value.n > QUERY_TEXT)
             continue;
-        if (!unescape(value, values, sizeof values, &value))
+        if (!unescape(value, values, &value))
             return OBJECT_REFS_MALFORMED;
         if (!tell(watch, value, names_objects(name, watch->any)))
             return OBJECT_REFS_STOPPED;

@@ -108,6 +108,7 @@ static void a_query_names_objects(void **state)
         {"file_ids[]=f1&file_ids%5b%5D=f2", "f1! f2! ", OBJECT_REFS_FINE},
         {"&&a&=b&file_id=", "b ", OBJECT_REFS_FINE},
         {"file_id=a+b1", "a b1! ", OBJECT_REFS_FINE},
+        {"file_id=a%2Bb1&file_id=a%20b1", "a+b1! a b1! ", OBJECT_REFS_FINE},
         {"q=%61bcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
          "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz&file_id=f1",
          "f1! ", OBJECT_REFS_FINE},
