@@ -12,7 +12,7 @@ import { KEY, chat, events, json, price, send, until, world } from './kit.mjs';
 async function takeOver(t, gateway) {
     const before = gateway.process;
     t.after(() => before.over || (before.child.kill('SIGKILL'), before.ended));
-    gateway.options = ['--takeover'];
+    gateway.options = ['--takeover', ...gateway.options.filter((word) => word !== '--takeover')];
     await gateway.begin();
     return before;
 }
@@ -220,3 +220,94 @@ test('calls without a pause over three takeovers: none is refused or fails, and 
     assert.ok(total.micro_usd >= billed);
     assert.equal(total.uncertain_micro_usd ?? 0, 0);
 });
+
+test('a process that takes over records to a file of its own while the old one still records', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { rules: [{ when: { stream: true }, do: { tokens: 30, pace: 30 } }] },
+    });
+    const day = path.join(gateway.folder, 'day');
+    gateway.options = ['--takeover', '--record', day];
+    await (await takeOver(t, gateway)).ended;
+    const stream = chat(gateway, { stream: true, max_tokens: 30 });
+    await until('it is at the mock', async () => (await mock.seen()).begun === 1);
+    const old = await takeOver(t, gateway);
+    assert.match(gateway.process.out, /another process records to .*day; this one to .*day\.1/);
+    for (let i = 0; i < 3; i++) assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await stream).status, 200);
+    await old.ended;
+    await gateway.stop('SIGTERM');
+    const calls = (file) =>
+        fs
+            .readFileSync(file, 'utf8')
+            .split('\n')
+            .filter((line) => line !== '')
+            .map((line) => JSON.parse(line))
+            .filter((line) => line.id !== undefined).length;
+    assert.equal(calls(day), 1);
+    assert.equal(calls(`${day}.1`), 3);
+});
+
+/* What the two processes say at each step. */
+const STEPS = [
+    ['old', /is offered what this process has/],
+    ['new', /offers \d+ sockets and its ledger/],
+    ['old', /has read the ledger/],
+    ['old', /is ready to serve/],
+    ['new', /this process serves in the place of/],
+    ['old', /serves from now on/],
+];
+
+for (const victim of ['old', 'new'])
+    test(`the ${victim} process is killed at each step: somebody serves, or the next one does, and spend is exact`, async (t) => {
+        const { gateway, mock } = await world(t, {
+            script: { rules: [{ when: { stream: true }, do: { tokens: 10, pace: 40 } }], default: { tokens: 5 } },
+        });
+        let billed = 0,
+            killed = 0;
+        const call = async (stream) => {
+            const reply = await chat(gateway, {
+                stream,
+                max_tokens: 10,
+                ...(stream && { stream_options: { include_usage: true } }),
+            }).catch(() => undefined);
+            if (reply?.status !== 200 || reply.cut) return killed++;
+            billed += price(stream ? events(reply).findLast((event) => event.usage).usage : json(reply).usage);
+        };
+        for (const [speaker, words] of STEPS) {
+            const old = gateway.process;
+            const streams = [call(true), call(false)];
+            gateway.options = ['--takeover'];
+            const begun = gateway.begin().then(
+                () => true,
+                () => false,
+            );
+            const young = gateway.process;
+            t.after(() => Promise.all([old, young].map((one) => one.over || (one.child.kill('SIGKILL'), one.ended))));
+            await (speaker === 'old' ? old : young).said(words).catch(() => {});
+            const dead = victim === 'old' ? old : young;
+            dead.child.kill('SIGKILL');
+            await dead.ended;
+            const serves = await begun;
+            await Promise.all(streams);
+            const living = victim === 'old' ? young : old;
+            if (living.over || (victim === 'new' && living.out.includes('serves from now on'))) {
+                if (!living.over) await living.ended;
+                await gateway.begin(); /* nobody is there: the next one finds all in the ledger */
+            } else if (!serves) {
+                gateway.process = living;
+            }
+            await call(false);
+        }
+        await until('all is settled', async () => {
+            const { total } = await gateway.spend();
+            return total.micro_usd >= billed && total.calls + 2 * STEPS.length >= (await mock.seen()).begun;
+        });
+        const { total } = await gateway.spend();
+        const uncertain = total.uncertain_micro_usd ?? 0;
+        assert.ok(total.micro_usd >= billed, `${total.micro_usd} of ${billed}`);
+        if (killed === 0) assert.deepEqual([total.micro_usd, uncertain], [billed, 0]);
+        await until('budgets have the sum of the ledger', async () => {
+            const used = await gateway.metric('budget_used_micro_usd');
+            return used === total.micro_usd + uncertain;
+        });
+    });

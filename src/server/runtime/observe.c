@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/core/problem.h"
@@ -15,13 +17,41 @@
 
 enum { CLOSE_MS = 2000 };
 
+enum { RECORD_FILES_MAX = 100 };
+
+/* Whether nobody else records to it; from then on nobody does. What is no file is nobody's. */
+static bool is_own_record(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* Lines of two processes in one file could not be told apart: while one that is being taken over
+ * still records, the next one has FILE.1, and so on. */
 int observe_record_open(const char *path, struct tg_problem *problem)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    char name[4200];
 
-    if (fd < 0)
-        problem_fail(problem, "%s cannot be written: %s", path, strerror(errno));
-    return fd;
+    snprintf(name, sizeof name, "%.4096s", path);
+    for (int i = 1; i <= RECORD_FILES_MAX; i++) {
+        int fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+        if (fd < 0) {
+            problem_fail(problem, "%s cannot be written: %s", name, strerror(errno));
+            return -1;
+        }
+        if (is_own_record(fd)) {
+            if (i > 1)
+                fprintf(stderr, "tollgate: another process records to %s; this one to %s\n", path,
+                        name);
+            return fd;
+        }
+        close(fd);
+        snprintf(name, sizeof name, "%.4096s.%d", path, i);
+    }
+    problem_fail(problem, "%s and %d files beside it are in use by other processes", path,
+                 RECORD_FILES_MAX);
+    return -1;
 }
 
 static enum log_level level_of(const struct config *config)

@@ -4,7 +4,8 @@
 
 #include "server/runtime/gateway.h"
 
-/* Opens the file that arrivals are recorded in, for gateway_observe(). What is in it is kept. -1:
+/* Opens the file that arrivals are recorded in, for gateway_observe(). What is in it is kept.
+ * While another process records there, it is FILE.1, or the next that is free, which is said. -1:
  * `problem` says why it cannot be written. */
 int observe_record_open(const char *path, struct tg_problem *problem);
 
