@@ -118,6 +118,6 @@ soak:
 	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
 	@$(MAKE) $(E2E_MODULES)/installed
 	@RECORDED_CALLS=$(RECORDED_CALLS) TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) \
-	    node --test tests/e2e/recordings.mjs
+	    node --test tests/e2e/recordings.mjs tests/e2e/recordings_services.mjs
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

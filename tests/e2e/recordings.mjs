@@ -3,62 +3,17 @@
  *   RECORDED_CALLS   calls of the long run; default 700 each, in memory and on Redis; `make soak` has 20000
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
-import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { chat, keys, KEY, OTHER_KEY, SECRETS, sha256, tenant, until, world } from './kit.mjs';
+import { chance, isDecidedAlike, recordedCalls, recordingFile, replayed, run } from './recording_kit.mjs';
 import { Redis } from './redis_kit.mjs';
 
-const PROGRAM = path.resolve(process.env.TOLLGATE ?? 'build/tollgate');
 const CALLS = Number(process.env.RECORDED_CALLS ?? 700);
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 1e9));
 const THIRD_KEY = 'tg-e2e-virtual-key-of-tenant-three';
-
-/* Numbers between 0 and 1 (mulberry32). */
-function chance(seed) {
-    return () => {
-        seed = (seed + 0x6d2b79f5) | 0;
-        let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-        t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-        return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-    };
-}
-
-function recordingFile(t) {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-recording-'));
-    if (process.env.KEEP === undefined) t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
-    else console.log(`# ${folder}`);
-    return path.join(folder, 'day.jsonl');
-}
-
-function run(...args) {
-    return new Promise((done) =>
-        execFile(PROGRAM, args, { maxBuffer: 1 << 30 }, (error, out, err) =>
-            done({ code: error === null ? 0 : (error.code ?? error.signal), out, err }),
-        ),
-    );
-}
-
-/* The calls, and the summary of each run of serve. */
-async function replayed(config, file, ...options) {
-    const { code, out, err } = await run('replay', '-c', config, ...options, file);
-    assert.equal(code, 0, err);
-    const lines = out.trim().split('\n').map((line) => JSON.parse(line));
-    return {
-        calls: lines.filter((line) => line.id),
-        summaries: lines.filter((line) => line.calls !== undefined),
-        err,
-    };
-}
-
-const recordedLines = (file) =>
-    fs.readFileSync(file, 'utf8').split('\n').filter((line) => line).map((line) => JSON.parse(line));
-
-const recordedCalls = (file) =>
-    fs.readFileSync(file, 'utf8').split('\n').filter((line) => /"id":.*\]}$/.test(line)).length;
 
 /* Everything that decides: limits of all kinds, waits, fallbacks, budgets, keys that cool and break. */
 const busy = {
@@ -103,8 +58,8 @@ const busy = {
     },
 };
 
-/* So many calls of three tenants, at most `open` at once; some leave. */
-async function load(gateway, n, open = 48) {
+/* So many calls of three tenants, and more while `goesOn()`, at most `open` at once; some leave. */
+async function load(gateway, n, open = 48, goesOn = () => false) {
     const random = chance(SEED);
     const agent = new http.Agent({ keepAlive: true, maxSockets: open });
     let begun = 0;
@@ -141,36 +96,10 @@ async function load(gateway, n, open = 48) {
             if (leaves && random() < 0.5) setTimeout(() => request.destroy(), 3);
         });
     const worker = async () => {
-        while (begun++ < n) await one();
+        while (begun++ < n || goesOn()) await one();
     };
     await Promise.all(Array.from({ length: open }, worker));
     agent.destroy();
-}
-
-function tally(lines) {
-    const by = {};
-    for (const line of lines) by[line.decision] = (by[line.decision] ?? 0) + 1;
-    return JSON.stringify(by);
-}
-
-/* The recording of a gateway that has ended, which has this configuration. */
-async function isDecidedAlike(gateway, file, ...options) {
-    const recorded = recordedLines(file).filter((line) => line.id);
-    if (process.env.KEEP !== undefined) fs.copyFileSync(gateway.file, `${file}.yaml`);
-    const { calls, summaries, err } = await replayed(gateway.file, file, ...options);
-    const summary = summaries.at(-1);
-
-    console.log(`# ${JSON.stringify(summary)} ${tally(calls)}`);
-    assert.equal(calls.length, recorded.length);
-    assert.equal(summary.calls, recorded.length);
-    assert.deepEqual(calls.filter((call) => !call.same).slice(0, 3), []);
-    assert.equal(summary.same, recorded.length);
-    assert.deepEqual(summary.causes, {});
-    assert.equal(summary.missing, 0);
-    assert.ok(summary.ended);
-    assert.ok(summary.configuration_in_force);
-    assert.match(err, new RegExp(`${summary.same} of ${recorded.length} calls are decided as`));
-    return { calls, summary };
 }
 
 test(`D6 S2 a recording of everything at once is decided as it was (seed ${SEED})`, async (t) => {
@@ -327,13 +256,15 @@ test(`D6 a recording across reloads is decided as it was (seed ${SEED})`, async 
     third.gate.peers.limit = 4;
     third.models.small.concurrency.max = 5;
     const reloaded = [];
-    const calls = load(gateway, CALLS);
+    let reloading = true;
+    const calls = load(gateway, CALLS, 48, () => reloading);
     for (const [next, name] of [[second, 'second.yaml'], [third, 'third.yaml'], [config, 'again.yaml']]) {
         const before = recordedCalls(file);
         await until('more calls', () => recordedCalls(file) > before + CALLS / 8);
         await gateway.reload(next);
         reloaded.push(keep(name));
     }
+    reloading = false;
     await calls;
     await gateway.finish();
     const { summary } = await isDecidedAlike({ file: first }, file, '--reloaded', reloaded.join(','));
@@ -346,9 +277,11 @@ test(`D6 a recording across reloads is decided as it was (seed ${SEED})`, async 
 test('D6 serve is killed in the middle of a line: the rest is decided as it was', async (t) => {
     const file = recordingFile(t);
     const { gateway } = await world(t, { ...busy, serve: ['--record', file] });
-    const calls = load(gateway, CALLS);
+    let lives = true;
+    const calls = load(gateway, CALLS, 48, () => lives);
     await until('some calls', () => recordedCalls(file) > CALLS / 8);
     await gateway.stop('SIGKILL');
+    lives = false;
     await calls;
     const whole = fs.readFileSync(file, 'utf8');
     const torn = whole.slice(0, whole.trimEnd().length - 7);

@@ -117,7 +117,7 @@ static const char *const OUTCOMES[] = {"ok", "dropped", "cancelled", "refused"};
 static const char *const KEY_OUTCOMES[] = {"ok",      "limited",  "failed",
                                            "refused", "rejected", "cancelled"};
 static const char *const HOLDS[] = {"cooling", "broken", "busy"};
-static const char *const PLACES[] = {"", "gate", "slot", "money", "key"};
+static const char *const PLACES[] = {"", "gate", "slot", "money", "key", "limits"};
 
 static void op_init(struct recorded_op *op)
 {
@@ -133,6 +133,7 @@ static void op_init(struct recorded_op *op)
         .most = -1,
         .tokens = -1,
         .asked = 0,
+        .lease = -1,
         .sample = -1,
         .latency = -1,
         .used = NAN,
@@ -210,6 +211,9 @@ static void read_op_text(struct recording *recording, struct recorded_op *op, st
         size_t at;
     } texts[] = {
         {"model", offsetof(struct recorded_op, model)},
+        {"route", offsetof(struct recorded_op, route)},
+        {"caller", offsetof(struct recorded_op, caller)},
+        {"who", offsetof(struct recorded_op, who)},
         {"provider", offsetof(struct recorded_op, provider)},
         {"affinity", offsetof(struct recorded_op, affinity)},
         {"prefer", offsetof(struct recorded_op, prefer)},
@@ -267,6 +271,8 @@ static void read_op_number(struct recorded_op *op, struct json_text key,
         {"until", offsetof(struct recorded_op, until)},
         {"room", offsetof(struct recorded_op, room)},
         {"cool_until", offsetof(struct recorded_op, cool_until)},
+        {"lease", offsetof(struct recorded_op, lease)},
+        {"unrecorded", offsetof(struct recorded_op, unrecorded)},
         {"charge", offsetof(struct recorded_op, came.charge)},
         {"limit", offsetof(struct recorded_op, came.limit)},
         {"remaining", offsetof(struct recorded_op, came.remaining)},
@@ -422,11 +428,8 @@ static bool read_call_member(struct recording *recording, struct json_text key,
     struct {
         const char *name;
         const char **to;
-    } texts[] = {{"id", &call->id},
-                 {"tenant", &call->tenant},
-                 {"user", &call->user},
-                 {"peer", &call->peer},
-                 {"model", &call->model}};
+    } texts[] = {{"id", &call->id},     {"tenant", &call->tenant}, {"user", &call->user},
+                 {"peer", &call->peer}, {"model", &call->model},   {"kind", &call->kind}};
 
     if (value->kind == JSON_STRING) {
         for (int i = 0; i < COUNT(texts); i++)
@@ -554,7 +557,10 @@ static void put_in_order(struct recording *recording)
             recording->missing += number - expected;
         }
         expected = number + 1;
-        recording->ended |= recording->ops[i]->kind == RECORDED_END;
+        if (recording->ops[i]->kind == RECORDED_END) {
+            recording->ended = true;
+            recording->unrecorded = (uint64_t)recording->ops[i]->unrecorded;
+        }
     }
 }
 

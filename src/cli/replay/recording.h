@@ -27,8 +27,10 @@
     X(TICK, "tick")         /* waits and leases that are over */                                   \
     X(PROBE, "probe")       /* a key is tried by the gateway itself */                             \
     X(PROBED, "probed")                                                                            \
-    X(CHANGE, "change") /* a reload, or a change by the API */                                     \
-    X(END, "end")       /* the process has ended */
+    X(LEASE_END, "lease_end")     /* a caller of Admit has released it, or it expired */           \
+    X(LEASE_RENEW, "lease_renew") /* a caller of Admit has renewed it */                           \
+    X(CHANGE, "change")           /* a reload, or a change by the API */                           \
+    X(END, "end")                 /* the process has ended */
 
 #define RECORDED_RESULTS(X)                                                                        \
     X(NOTHING, "")                                                                                 \
@@ -61,7 +63,7 @@ enum recorded_result {
 const char *recorded_kind_word(enum recorded_kind kind);
 const char *recorded_result_word(enum recorded_result result);
 
-enum recorded_place { PLACE_NONE, PLACE_GATE, PLACE_SLOT, PLACE_MONEY, PLACE_KEY };
+enum recorded_place { PLACE_NONE, PLACE_GATE, PLACE_SLOT, PLACE_MONEY, PLACE_KEY, PLACE_LIMITS };
 
 /* What came of an operation. Numbers that do not apply are -1, texts null. */
 struct recorded_outcome {
@@ -83,12 +85,16 @@ struct recorded_op {
     enum recorded_place place;
     int outcome; /* enum tg_outcome, tg_key_outcome or tg_hold; -1: none */
     bool up_to, sent, of_group;
-    bool hint; /* it was only asked how long to wait for a key */
-    const char *model, *provider, *affinity, *prefer, *what, *detail;
+    bool hint;                          /* it was only asked how long to wait for a key */
+    const char *model, *route, *caller; /* whose slots */
+    const char *who;                    /* whose limits; null: those of the tenant */
+    const char *provider, *affinity, *prefer, *what, *detail;
     const char *tried; /* so many names, each with a 0 behind it; "": of a key that is gone */
     size_t n_tried;
     int64_t cost, work, size, by, ttl, peek, actual, money, most, spent, uncertain, tokens, asked,
         until, room, cool_until;
+    int64_t lease;      /* what the lease was called that was handed over; -1: none */
+    int64_t unrecorded; /* END: decisions that are not in it */
     double hold, sample, latency, used;
     uint64_t generation;        /* TICK: of the configuration whose slots were told; 0: not said */
     const struct tg_axes *axes; /* what the remote store said of rate and cost; null: nothing */
@@ -100,7 +106,7 @@ struct recorded_call {
     size_t number; /* among the calls of the recording */
     uint64_t line; /* its number in the file */
     tg_ms t;       /* when it arrived */
-    const char *id, *tenant, *user, *peer, *model;
+    const char *id, *tenant, *user, *peer, *model, *kind;
     uint64_t generation; /* the configuration that it ran under: a number of the run's */
     enum tg_priority priority;
     double value; /* negative: not stated */
@@ -137,6 +143,7 @@ struct recording {
     uint64_t first_missing; /* the least of them; 0: there is none */
     uint64_t cut;           /* lines that are broken: the process was killed, or its disk full */
     bool ended;             /* it has its last line */
+    uint64_t unrecorded;    /* decisions that are not in it; known if it has its last line */
     struct recording_block *blocks;
 };
 

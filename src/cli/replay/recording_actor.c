@@ -15,9 +15,14 @@ static bool told_by_store(struct admission_run *run, tg_ms now, enum tg_err *err
     const struct actor *actor = run->call->waiter;
     const struct recorded_op *op = actor->op;
 
-    (void)now;
     *axes = (struct tg_axes){.present = 0};
     *err = TG_OK;
+    if (run->gate == NULL && !actor->side->gateway->is_told) { /* our own decides */
+        struct tg_decision all;
+        if (run->call->debit.n_scopes > 0)
+            *err = tg_store_take(actor->side->gateway->store, &run->call->debit, now, &all, axes);
+        return true;
+    }
     if (op == NULL)
         return true;
     if (op->store_failed)
@@ -105,11 +110,27 @@ static struct tg_pool *find_pool(const struct actor *actor, const struct recorde
     return NULL;
 }
 
+/* The gate of the slots that a call asks for; null: there is none. */
+static struct tg_gate *find_slots(const struct actor *actor, const struct recorded_op *op)
+{
+    const struct generation *generation = actor->generation;
+    enum slots_owner owner = op->route != NULL ? SLOTS_PROTECT : SLOTS_CALLER;
+    const char *name = op->route != NULL ? op->route : op->caller;
+    const struct route *route = find_route(actor, op);
+
+    if (name == NULL)
+        return route != NULL ? route->slots->gate : NULL;
+    for (size_t i = 0; i < generation->n_slots; i++)
+        if (generation->slots[i].owner == owner && strcmp(generation->slots[i].name, name) == 0)
+            return generation->slots[i].slots->gate;
+    return NULL;
+}
+
 static bool fill_gate_call(struct actor *actor, bool with_model)
 {
     const struct recorded_call *call = actor->call;
     const struct generation *generation = actor->generation;
-    const char *tenant = call->tenant != NULL ? call->tenant : "";
+    const char *tenant = actor->who != NULL ? actor->who : call->tenant != NULL ? call->tenant : "";
     const char *peer = call->peer != NULL ? call->peer : tenant;
     const struct scopes_who who = {
         .tenant = tenant,
@@ -182,6 +203,8 @@ static struct recorded_outcome do_check(struct actor *actor, const struct record
     if (!fill_gate_call(actor, false))
         return outcome_of(RESULT_FAILED);
     admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call, &ACTOR_OPS);
+    if (op->ttl > 0)
+        actor->gate_call.lease_ttl = op->ttl;
     actor->gate_call.peek = op->peek >= 0;
     actor->gate_call.debit.cost = op->peek >= 0 ? op->peek : 0;
     actor->gate_call.known = actor->side->gateway->is_told ? op->axes : NULL;
@@ -203,8 +226,12 @@ static struct recorded_outcome do_admit_gate(struct actor *actor, const struct r
     actor->gate_call.size = op->size;
     actor->gate_call.hold_s = op->hold;
     actor->gate_call.deadline = op->by > 0 ? op->by + actor->shift : 0;
-    if (actor->gate.ops == NULL) /* a recording that lost its check */
-        admission_run_init(&actor->gate, actor->side->gateway->gate, &actor->gate_call, &ACTOR_OPS);
+    if (op->ttl > 0)
+        actor->gate_call.lease_ttl = op->ttl;
+    if (actor->gate.ops == NULL) /* one without a check, or a recording that lost it */
+        admission_run_init(&actor->gate,
+                           op->place == PLACE_LIMITS ? NULL : actor->side->gateway->gate,
+                           &actor->gate_call, &ACTOR_OPS);
     admission_run_admit(&actor->gate, now, &answer);
     return outcome_of_run(&actor->gate, &answer);
 }
@@ -212,10 +239,10 @@ static struct recorded_outcome do_admit_gate(struct actor *actor, const struct r
 static struct recorded_outcome do_admit_slot(struct actor *actor, const struct recorded_op *op,
                                              tg_ms now)
 {
-    struct route *route = find_route(actor, op);
+    struct tg_gate *slots = find_slots(actor, op);
     struct tg_answer answer;
 
-    if (route == NULL) { /* the other configuration has no such model */
+    if (slots == NULL) { /* the other configuration has no such model */
         struct recorded_outcome none = outcome_of(RESULT_REFUSED);
         none.reason = "model_not_found";
         return none;
@@ -231,10 +258,10 @@ static struct recorded_outcome do_admit_slot(struct actor *actor, const struct r
     actor->slot_call.deadline = op->by > 0 ? op->by + actor->shift : 0;
     actor->slot_call.size = op->size;
     actor->slot_call.hold_s = op->hold;
-    actor->slot_call.work = num_max(op->work, 1);
-    actor->slot_call.lease_ttl = actor->gate_call.lease_ttl;
+    actor->slot_call.work = num_max(op->work, 0);
+    actor->slot_call.lease_ttl = op->ttl > 0 ? op->ttl : actor->gate_call.lease_ttl;
     actor->slot_call.waiter = actor;
-    admission_run_init(&actor->slot, route->slots->gate, &actor->slot_call, &ACTOR_OPS);
+    admission_run_init(&actor->slot, slots, &actor->slot_call, &ACTOR_OPS);
     admission_run_admit(&actor->slot, now, &answer);
     return outcome_of_run(&actor->slot, &answer);
 }
@@ -409,6 +436,8 @@ bool actor_do(struct actor *actor, const struct recorded_op *op, tg_ms now,
     struct admission_run *run = run_at(actor, op->place);
 
     actor->op = op;
+    if (op->who != NULL)
+        actor->who = op->who;
     *came = outcome_of(RESULT_NOTHING);
     switch (op->kind) {
     case RECORDED_CHECK:

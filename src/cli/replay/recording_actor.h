@@ -13,6 +13,7 @@
 struct actor {
     struct recording_side *side;
     struct recorded_call *call;
+    const char *who;               /* whose limits; null: those of its tenant */
     struct generation *generation; /* the configuration that it runs under */
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;

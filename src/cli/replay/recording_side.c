@@ -84,6 +84,15 @@ static void compare(struct actor *actor, const struct recorded_op *op,
     side->differed = true;
 }
 
+/* A call to a protected route, or of a caller of Admit, has no key: the gate has the last word. */
+static bool is_decided_by(const struct recorded_op *op)
+{
+    const char *kind = op->call != NULL ? op->call->kind : NULL;
+
+    return (op->place == PLACE_GATE || op->place == PLACE_LIMITS) && kind != NULL &&
+           (strcmp(kind, "protect") == 0 || strcmp(kind, "admit") == 0);
+}
+
 static void judge(const char **verdict, const struct recorded_op *op,
                   const struct recorded_outcome *came)
 {
@@ -95,7 +104,7 @@ static void judge(const char **verdict, const struct recorded_op *op,
         *verdict = came->reason != NULL ? came->reason : "refused";
     else if (came->to == RESULT_FAILED)
         *verdict = "error";
-    else if (came->to == RESULT_KEY)
+    else if (came->to == RESULT_KEY || (came->to == RESULT_ADMITTED && is_decided_by(op)))
         *verdict = "admitted";
 }
 
@@ -244,11 +253,101 @@ static void forget_wake(struct actor *actor)
     actor->is_woken = false;
 }
 
+/* ---- leases of callers of Admit ---- */
+
+/* What a lease is here that had this name then. */
+struct side_lease {
+    int64_t name;
+    tg_lease gate;
+    struct tg_gate *slots; /* null: none */
+    tg_lease slot;
+};
+
+static struct hash_slot *find_lease(const struct recording_side *side, int64_t name)
+{
+    struct hash_slot *slot = hash_table_find(&side->leases, hash_number((uint64_t)name));
+
+    while (slot != NULL && ((struct side_lease *)slot->item)->name != name)
+        slot = hash_table_find_next(&side->leases, slot);
+    return slot;
+}
+
+/* The call is answered, and its lease somebody else's, if it was so then. */
+static void hand_over(struct actor *actor)
+{
+    struct recording_side *side = actor->side;
+    const struct recorded_call *call = actor->call;
+    struct side_lease *lease;
+    int64_t name = -1;
+
+    for (size_t i = 0; i < call->n_ops; i++)
+        if (call->ops[i].place == PLACE_GATE && call->ops[i].lease >= 0)
+            name = call->ops[i].lease;
+    if (name < 0 || actor->gate.state != ADMISSION_ADMITTED || actor->gate.lease == 0 ||
+        find_lease(side, name) != NULL)
+        return;
+    lease = calloc(1, sizeof *lease);
+    if (lease == NULL || hash_table_reserve(&side->leases, side->leases.n + 1) != TG_OK) {
+        free(lease);
+        side->no_memory = true;
+        return;
+    }
+    *lease = (struct side_lease){.name = name, .gate = admission_run_hand_over_lease(&actor->gate)};
+    if (actor->slot.ops != NULL && actor->slot.state == ADMISSION_ADMITTED) {
+        lease->slots = actor->slot.gate;
+        lease->slot = admission_run_hand_over_lease(&actor->slot);
+    }
+    hash_table_insert(&side->leases, hash_number((uint64_t)name))->item = lease;
+}
+
+static void end_lease(struct recording_side *side, const struct recorded_op *op)
+{
+    struct hash_slot *slot = find_lease(side, op->lease);
+    struct tg_release release;
+
+    if (slot == NULL)
+        return; /* it was not admitted here */
+    struct side_lease *lease = slot->item;
+    tg_release_init(&release);
+    release.outcome = op->outcome >= 0 ? (enum tg_outcome)op->outcome : TG_OUTCOME_OK;
+    release.sample_ms = op->sample;
+    release.actual = op->actual;
+    release.work = op->work;
+    if (op->place != PLACE_SLOT)
+        tg_gate_release(side->gateway->gate, lease->gate, op->t, &release);
+    if (lease->slots != NULL)
+        tg_gate_release(lease->slots, lease->slot, op->t, &release);
+    hash_table_remove(&side->leases, slot);
+    free(lease);
+}
+
+static void renew_lease(struct recording_side *side, const struct recorded_op *op)
+{
+    struct hash_slot *slot = find_lease(side, op->lease);
+
+    if (slot == NULL)
+        return;
+    const struct side_lease *lease = slot->item;
+    if (tg_gate_renew(side->gateway->gate, lease->gate, op->t, op->ttl) && lease->slots != NULL)
+        tg_gate_renew(lease->slots, lease->slot, op->t, op->ttl);
+}
+
+static void free_leases(struct recording_side *side)
+{
+    for (struct hash_slot *slot = hash_table_first(&side->leases); slot != NULL;
+         slot = hash_table_after(&side->leases, slot))
+        free(slot->item);
+    hash_table_fini(&side->leases);
+}
+
+/* ---- the end of a call ---- */
+
 /* It has done all: its verdict goes out. */
 static void actor_over(struct actor *actor, tg_ms now)
 {
     struct recording_side *side = actor->side;
 
+    hand_over(actor);
     actor_give_all_back(actor, now);
     forget_wake(actor);
     if (strcmp(actor->verdict.recorded, actor->verdict.replayed) != 0 && !actor->verdict.differs) {
@@ -539,6 +638,12 @@ static void do_without_call(struct recording_side *side, const struct recorded_o
     case RECORDED_CHANGE:
         note_change(side, op);
         break;
+    case RECORDED_LEASE_END:
+        end_lease(side, op);
+        break;
+    case RECORDED_LEASE_RENEW:
+        renew_lease(side, op);
+        break;
     default:
         break;
     }
@@ -691,6 +796,7 @@ void recording_side_fini(struct recording_side *side)
     recording_means_fini(&side->means);
     heap_fini(&side->astray);
     free(side->generations);
+    free_leases(side);
     if (side->gateway != NULL)
         gateway_free(side->gateway);
 }

@@ -16,6 +16,7 @@
 
 #include "cli/common/command.h"
 #include "cli/replay/recording_means.h"
+#include "lib/core/hash_table.h"
 #include "lib/core/heap.h"
 #include "server/runtime/gateway.h"
 
@@ -54,6 +55,7 @@ struct recording_side {
     struct actor *woken, *actors;
     struct tg_probe probe;
     struct recording_means means;
+    struct hash_table leases; /* those that callers of Admit have, by their names of then */
     struct recording_generation *generations; /* the one at the start, then reloads */
     size_t n_generations, generations_room;
     uint64_t reloads; /* those that were repeated */

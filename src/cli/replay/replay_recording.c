@@ -88,7 +88,7 @@ static void put_outcome(struct json_writer *out, const char *key,
 
 static void put_difference(struct json_writer *out, const struct recording_difference *difference)
 {
-    static const char *const places[] = {NULL, "gate", "slot", "money", "key"};
+    static const char *const places[] = {NULL, "gate", "slot", "money", "key", "limits"};
     const struct recorded_op *op = difference->op;
 
     put_text(out, "cause", difference->cause);
@@ -143,6 +143,7 @@ static void write_summary(const struct summary *summary, const struct recording_
     put_number(out, "cut_lines", (int64_t)recording->cut);
     json_write_key(out, "ended");
     json_write_bool(out, recording->ended);
+    put_number(out, "unrecorded", (int64_t)recording->unrecorded);
     put_number(out, "reloads", (int64_t)side->reloads);
     json_write_key(out, "configuration_in_force");
     json_write_bool(out, side->config_is_its);
@@ -174,6 +175,11 @@ static void say_summary(const struct summary *summary, const struct recording_si
                     side->recording->cut);
     if (!side->recording->ended)
         command_say(command, "its end is missing: serve was killed, runs yet, or had a full disk");
+    if (side->recording->unrecorded > 0)
+        command_say(command,
+                    "%" PRIu64 " questions of Envoy's rate limit service are not in it; their "
+                    "limits are their own",
+                    side->recording->unrecorded);
     command_say(command, "%" PRIu64 " of %" PRIu64 " calls are decided as they were recorded",
                 summary->same, summary->calls);
     for (int i = 0; i < N_CAUSES; i++)

@@ -257,19 +257,21 @@ tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
     return number;
 }
 
-void bound_leases_expire(struct bound_leases *bound, tg_ms now,
-                         void (*end)(const struct bound_parts *parts, tg_ms now))
+tg_lease bound_leases_take_expired(struct bound_leases *bound, tg_ms now, struct bound_parts *parts)
 {
     struct heap_node *first;
+    tg_lease number = 0;
 
     if (atomic_load_explicit(&bound->n, memory_order_relaxed) == 0)
-        return;
+        return 0;
     pthread_mutex_lock(&bound->lock);
-    while ((first = heap_first(&bound->until)) != NULL &&
-           container_of(first, struct bound_lease, at)->until <= now) {
+    if ((first = heap_first(&bound->until)) != NULL &&
+        container_of(first, struct bound_lease, at)->until <= now) {
         struct bound_lease *lease = container_of(first, struct bound_lease, at);
+        number = lease->lease;
+        *parts = lease->parts;
         remove_lease(bound, lease);
-        end(&lease->parts, now);
     }
     pthread_mutex_unlock(&bound->lock);
+    return number;
 }

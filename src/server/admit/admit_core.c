@@ -161,11 +161,48 @@ static void admit_refund(struct admission_run *run, tg_ms now)
     remote_claim_refund(&pending_of_run(run)->debit);
 }
 
-static const struct admission_ops admit_admission_ops = {.wait = admit_wait,
-                                                         .wait_over = admit_wait_over,
-                                                         .ask = admit_ask_store,
-                                                         .settle = admit_settle,
-                                                         .refund = admit_refund};
+/* A run that has not asked has no waiter, and nothing to end. */
+static void admit_record_before(struct admission_run *run, const struct admission_event *event)
+{
+    if (run->call->waiter == NULL)
+        return;
+    struct admit_pending *pending = pending_of_run(run);
+
+    record_run_before(pending->worker->gateway->recorder, &pending->trail, run, event);
+}
+
+static void admit_record_after(struct admission_run *run, const struct admission_event *event,
+                               const struct tg_answer *answer)
+{
+    if (run->call->waiter == NULL)
+        return;
+    struct admit_pending *pending = pending_of_run(run);
+    const struct admit_question *question = &pending->question;
+    struct slice tenant = question->ask.tenant;
+    struct record_place place = {.at = run->gate != NULL ? "gate" : "limits",
+                                 .who = tenant.n > 0 ? tenant : slice_of(question->entry->name),
+                                 .hands_over = true};
+
+    if (run == &pending->own.run)
+        place = (struct record_place){
+            .at = "slot", .slots = "caller", .name = question->entry->name, .hands_over = true};
+    record_run_after(pending->worker->gateway->recorder, &pending->trail, &place, run, event,
+                     answer);
+}
+
+/* With --record somebody watches. */
+static const struct admission_ops admit_admission_ops[2] = {{.wait = admit_wait,
+                                                             .wait_over = admit_wait_over,
+                                                             .ask = admit_ask_store,
+                                                             .settle = admit_settle,
+                                                             .refund = admit_refund},
+                                                            {.wait = admit_wait,
+                                                             .wait_over = admit_wait_over,
+                                                             .ask = admit_ask_store,
+                                                             .settle = admit_settle,
+                                                             .refund = admit_refund,
+                                                             .before = admit_record_before,
+                                                             .after = admit_record_after}};
 
 static void end_run(struct admit_pending *pending, enum tg_outcome outcome, int64_t actual)
 {
@@ -240,7 +277,8 @@ static enum admit_state follow_run(struct admit_pending *pending, enum admission
             admit_fail(reply, ADMIT_INTERNAL, NULL, "no memory to write the lease down");
         }
     }
-    admit_report(worker, generation, &pending->question, pending->began_at, answer, reply);
+    admit_report(worker, generation, &pending->question, pending->began_at, answer, reply,
+                 &pending->trail);
     if (has_account)
         return ADMIT_ACCOUNT;
     end_run(pending, TG_OUTCOME_OK, -1); /* what it took without an account, it took */
@@ -303,6 +341,10 @@ enum admit_state admit_step(struct admit_pending *pending, const struct admit_ev
         assert(was == ADMIT_RUNNING || was == ADMIT_PEEKING);
         remote_peek_end(&pending->peek);
         end_run(pending, TG_OUTCOME_CANCELLED, -1);
+        admit_record_left(pending->worker,
+                          pending->generation != NULL ? pending->generation
+                                                      : pending->worker->generation,
+                          &pending->question, pending->began_at, &pending->trail);
         done = NULL;
         break;
     case ADMIT_CLOSE:
@@ -365,11 +407,12 @@ struct admit_pending *admit_pending_open(struct worker *worker, struct admit_cal
         return NULL;
     }
     pending->question.call.waiter = &pending->waiter;
+    const struct admission_ops *ops = &admit_admission_ops[worker->gateway->recorder != NULL];
     admission_run_init(&pending->run, ask->limits_only ? NULL : worker->gateway->gate,
-                       &pending->question.call, &admit_admission_ops);
+                       &pending->question.call, ops);
     pending->slots = ask->limits_only ? NULL : slots_of(worker->generation, *entry);
-    own_slot_init(&pending->own, pending->slots ? pending->slots->gate : NULL, &admit_admission_ops,
-                  "caller", (*entry)->name);
+    own_slot_init(&pending->own, pending->slots ? pending->slots->gate : NULL, ops, "caller",
+                  (*entry)->name);
     pending->state = ADMIT_READY;
     return pending;
 }

@@ -11,6 +11,7 @@
 #include "server/admit/admit.h"
 #include "server/remote/remote.h"
 #include "server/runtime/own_slot.h"
+#include "server/runtime/recorder.h"
 
 /* ---- admit_bound_leases.c: leases that end with a connection, or have further parts ---- */
 
@@ -55,9 +56,9 @@ tg_lease bound_leases_take(struct bound_leases *bound, uint64_t connection,
 /* Whether there is one to take. */
 bool bound_leases_has(struct bound_leases *bound, uint64_t connection);
 
-/* Removes those that have expired. end() is called under the lock. */
-void bound_leases_expire(struct bound_leases *bound, tg_ms now,
-                         void (*end)(const struct bound_parts *parts, tg_ms now));
+/* Removes one that has expired; 0: there is none. */
+tg_lease bound_leases_take_expired(struct bound_leases *bound, tg_ms now,
+                                   struct bound_parts *parts);
 
 /* What all workers share. */
 struct admit {
@@ -186,6 +187,7 @@ struct admit_pending {
     tg_ms began_at;
     struct waiter waiter;
     struct net_timer timer;
+    struct record_trail trail; /* what was done at its gates, for --record */
     struct remote_claim debit;
     struct remote_peek peek;
     struct tg_answer seen; /* what a peek saw of the stages before the limits */
@@ -245,7 +247,13 @@ void admit_account_close(struct admit_pending *account, int64_t actual);
 /* Reports one question, once it has its reply. */
 void admit_report(struct worker *worker, const struct generation *generation,
                   const struct admit_question *question, tg_ms began_at,
-                  const struct tg_answer *answer, const struct admit_reply *reply);
+                  const struct tg_answer *answer, const struct admit_reply *reply,
+                  struct record_trail *trail);
+
+/* Records one whose caller has left before it had its reply: nobody else hears of it. */
+void admit_record_left(struct worker *worker, const struct generation *generation,
+                       const struct admit_question *question, tg_ms began_at,
+                       struct record_trail *trail);
 
 /* An error that came before there was a question. `entry` may be null. */
 void admit_report_error(struct worker *worker, const struct config_caller *entry,

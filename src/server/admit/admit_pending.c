@@ -54,6 +54,7 @@ void admit_pending_put(struct admit_pending *pending)
     if (pending->generation != NULL)
         generation_unref(pending->generation, worker->number);
     pending->generation = NULL;
+    record_trail_fini(&pending->trail);
     LIST_INSERT_HEAD(&worker->admit->spare, pending, list);
 }
 

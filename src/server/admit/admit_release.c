@@ -50,11 +50,15 @@ enum admit_status admit_release(struct worker *worker, struct admit_caller *call
     *found = false;
     if (!admit_lease_read(gateway, entry->name, lease, &named))
         return ADMIT_DECIDED;
-    *found = tg_gate_release(gateway->gate, named.lease, worker_now(worker), release);
+    tg_ms now = worker_now(worker);
+    uint64_t number = recorder_enter(gateway->recorder);
+    *found = tg_gate_release(gateway->gate, named.lease, now, release);
     if (named.is_bound) {
         struct bound_parts parts = bound_leases_drop(&gateway->admit->bound, named.lease);
-        end_parts(&parts, worker_now(worker), release, *found ? release->actual : -1);
+        end_parts(&parts, now, release, *found ? release->actual : -1);
     }
+    recorder_leave(gateway->recorder);
+    recorder_lease_end(gateway, number, now, NULL, named.lease, release);
     return ADMIT_DECIDED;
 }
 
@@ -77,13 +81,16 @@ static bool renew(struct worker *worker, const struct config_caller *entry, stru
     struct gateway *gateway = worker->gateway;
     struct admit_lease named;
 
-    if (!admit_lease_read(gateway, entry->name, lease, &named) ||
-        !tg_gate_renew(gateway->gate, named.lease, now, named.ttl))
+    if (!admit_lease_read(gateway, entry->name, lease, &named))
         return false;
     *ends_at = now + named.ttl;
-    if (named.is_bound)
+    uint64_t number = recorder_enter(gateway->recorder);
+    bool live = tg_gate_renew(gateway->gate, named.lease, now, named.ttl);
+    if (live && named.is_bound)
         bound_leases_renew(&gateway->admit->bound, named.lease, now, *ends_at);
-    return true;
+    recorder_leave(gateway->recorder);
+    recorder_lease_renew(gateway, number, now, named.lease, named.ttl);
+    return live;
 }
 
 enum admit_status admit_heartbeat(struct worker *worker, struct admit_caller *caller,
@@ -118,9 +125,13 @@ void admit_connection_closed(struct worker *worker, uint64_t connection)
 
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
+    tg_ms now = worker_now(worker);
     while ((lease = bound_leases_take(&gateway->admit->bound, connection, &parts)) != 0) {
-        tg_gate_release(gateway->gate, lease, worker_now(worker), &release);
-        end_parts(&parts, worker_now(worker), &release, -1);
+        uint64_t number = recorder_enter(gateway->recorder);
+        tg_gate_release(gateway->gate, lease, now, &release);
+        end_parts(&parts, now, &release, -1);
+        recorder_leave(gateway->recorder);
+        recorder_lease_end(gateway, number, now, NULL, lease, &release);
     }
 }
 
@@ -130,18 +141,20 @@ bool admit_connection_is_held(struct worker *worker, uint64_t connection)
 }
 
 /* The gates have ended the leases themselves, or do so at their next tick: no sample. */
-static void end_expired(const struct bound_parts *parts, tg_ms now)
+void admit_tick(struct gateway *gateway, tg_ms now)
 {
+    struct bound_parts parts;
     struct tg_release release;
+    tg_lease lease;
 
     tg_release_init(&release);
     release.outcome = TG_OUTCOME_CANCELLED;
-    end_parts(parts, now, &release, -1);
-}
-
-void admit_tick(struct gateway *gateway, tg_ms now)
-{
-    bound_leases_expire(&gateway->admit->bound, now, end_expired);
+    while ((lease = bound_leases_take_expired(&gateway->admit->bound, now, &parts)) != 0) {
+        uint64_t number = recorder_enter(gateway->recorder);
+        end_parts(&parts, now, &release, -1);
+        recorder_leave(gateway->recorder);
+        recorder_lease_end(gateway, number, now, "slot", lease, &release);
+    }
 }
 
 size_t admit_count_bound(struct gateway *gateway)

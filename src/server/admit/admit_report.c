@@ -180,7 +180,8 @@ static void report_refused(struct worker *worker, const struct admit_question *q
 
 void admit_report(struct worker *worker, const struct generation *generation,
                   const struct admit_question *question, tg_ms began_at,
-                  const struct tg_answer *answer, const struct admit_reply *reply)
+                  const struct tg_answer *answer, const struct admit_reply *reply,
+                  struct record_trail *trail)
 {
     struct report report;
 
@@ -190,6 +191,8 @@ void admit_report(struct worker *worker, const struct generation *generation,
     assert(began_at <= report.at && (!reply->allowed || answer != NULL));
     report.began_at = began_at;
     report.waited_ms = report.total_ms = report.at - began_at;
+    report.ops = record_trail_text(trail);
+    report.lost_ops = trail->lost;
     if (reply->status == ADMIT_DECIDED)
         report.would_deny = reply->would_deny >> 1;
     if (!reply->allowed) {
@@ -201,6 +204,26 @@ void admit_report(struct worker *worker, const struct generation *generation,
     metrics_admitted(metrics_shard(worker->gateway->metrics, worker->number),
                      question->call.priority, report.waited_ms);
     hand_on(worker, &report, NULL);
+}
+
+void admit_record_left(struct worker *worker, const struct generation *generation,
+                       const struct admit_question *question, tg_ms began_at,
+                       struct record_trail *trail)
+{
+    const struct admit_reply none = {.allowed = false};
+    struct report report;
+
+    if (worker->log == NULL || worker->gateway->recorder == NULL)
+        return;
+    admit_report_fill(worker, question->entry, &none, &report);
+    fill_question(generation, question, &report);
+    report.began_at = began_at;
+    report.waited_ms = report.total_ms = report.at - began_at;
+    report.status = 0;
+    report.ended = "hangup_queued";
+    report.ops = record_trail_text(trail);
+    report.lost_ops = trail->lost;
+    log_record(worker->log, &report);
 }
 
 void admit_report_refusal(struct worker *worker, const struct config_caller *entry,

@@ -23,6 +23,7 @@
 #include "lib/core/num.h"
 #include "server/envoy/envoy_rls_internal.h"
 #include "server/remote/remote.h"
+#include "server/runtime/recorder.h"
 #include "server/runtime/worker.h"
 #include "server/tenancy/callers.h"
 #include "server/tenancy/virtual_key.h"
@@ -305,9 +306,12 @@ struct envoy_rls_pending *envoy_rls_decide(struct worker *worker,
                                            const struct envoy_rls_request *request,
                                            envoy_rls_done *done, void *context)
 {
+    struct recorder *recorder = worker->gateway->recorder;
     struct envoy_rls_reply reply;
 
     rls_reply_init(&reply);
+    if (recorder != NULL)
+        atomic_fetch_add_explicit(&recorder->unrecorded, 1, memory_order_relaxed);
     if (worker->port == NULL) {
         envoy_rls_take(worker->generation->envoy, worker->gateway->store, request,
                        worker_now(worker), &reply);

@@ -46,6 +46,7 @@ static void end_call(struct protected_call *call, enum http_why why)
     atomic_fetch_sub_explicit(&gateway->counts.open, 1, memory_order_relaxed);
     call->in->owner = NULL;
     generation_unref(call->generation, call->worker->number);
+    record_trail_fini(&call->trail);
     free(call);
 }
 

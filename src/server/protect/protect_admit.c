@@ -124,11 +124,44 @@ static void protect_refund(struct admission_run *run, tg_ms now)
     remote_claim_refund(&call_of_run(run)->debit);
 }
 
-static const struct admission_ops protect_admission_ops = {.wait = protect_wait,
-                                                           .wait_over = protect_wait_over,
-                                                           .ask = protect_ask_store,
-                                                           .settle = protect_settle,
-                                                           .refund = protect_refund};
+/* A run that has not asked has no waiter, and nothing to end. */
+static void protect_record_before(struct admission_run *run, const struct admission_event *event)
+{
+    if (run->call->waiter == NULL)
+        return;
+    struct protected_call *call = call_of_run(run);
+
+    record_run_before(call->gateway->recorder, &call->trail, run, event);
+}
+
+static void protect_record_after(struct admission_run *run, const struct admission_event *event,
+                                 const struct tg_answer *answer)
+{
+    if (run->call->waiter == NULL)
+        return;
+    struct protected_call *call = call_of_run(run);
+    struct record_place place = {.at = "gate",
+                                 .who = {call->gate_call.tenant, call->gate_call.tenant_bytes}};
+
+    if (run == &call->own.run)
+        place = (struct record_place){
+            .at = "slot", .slots = "route", .name = call->route->config->prefix};
+    record_run_after(call->gateway->recorder, &call->trail, &place, run, event, answer);
+}
+
+/* With --record somebody watches. */
+static const struct admission_ops protect_admission_ops[2] = {{.wait = protect_wait,
+                                                               .wait_over = protect_wait_over,
+                                                               .ask = protect_ask_store,
+                                                               .settle = protect_settle,
+                                                               .refund = protect_refund},
+                                                              {.wait = protect_wait,
+                                                               .wait_over = protect_wait_over,
+                                                               .ask = protect_ask_store,
+                                                               .settle = protect_settle,
+                                                               .refund = protect_refund,
+                                                               .before = protect_record_before,
+                                                               .after = protect_record_after}};
 
 /* ---- admitted ---- */
 
@@ -294,10 +327,10 @@ enum protect_state protect_admit(struct protected_call *call)
     struct tg_problem problem;
     struct tg_answer answer;
     struct refusal why;
+    const struct admission_ops *ops = &protect_admission_ops[call->gateway->recorder != NULL];
 
-    admission_run_init(&call->run, call->gateway->gate, &call->gate_call, &protect_admission_ops);
-    own_slot_init(&call->own, call->route->slots->gate, &protect_admission_ops, "route",
-                  call->route->config->prefix);
+    admission_run_init(&call->run, call->gateway->gate, &call->gate_call, ops);
+    own_slot_init(&call->own, call->route->slots->gate, ops, "route", call->route->config->prefix);
     if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
         refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
         return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);

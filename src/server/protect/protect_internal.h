@@ -39,6 +39,7 @@
 #include "server/protect/protect.h"
 #include "server/remote/remote.h"
 #include "server/runtime/own_slot.h"
+#include "server/runtime/recorder.h"
 #include "server/runtime/report_notes.h"
 
 /* Bytes that wait for one side before the other is stopped. */
@@ -121,6 +122,7 @@ struct protected_call {
     struct own_slot own;       /* at the slots of its route */
     struct admission_run run;  /* at the gate of all calls */
     struct remote_claim debit; /* where other gateways share the limits */
+    struct record_trail trail; /* what was done at its gates, for --record */
     struct waiter waiter;
     struct net_timer timer; /* the end of the wait; once admitted, the renewal of the lease */
 

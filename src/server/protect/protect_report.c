@@ -78,5 +78,7 @@ void protect_report(struct protected_call *call, enum http_why why)
     report_notes_fill(&call->notes, &report);
     protect_report_fill(call, &report);
     report.ended = protect_report_ended(call, why);
+    report.ops = record_trail_text(&call->trail);
+    report.lost_ops = call->trail.lost;
     report_tell(call->worker, &report, &call->notes, &server);
 }

@@ -37,10 +37,12 @@ void call_record_after(struct admission_run *run, const struct admission_event *
                        const struct tg_answer *answer)
 {
     struct call *call = call_of_run(run);
-    bool at_slot = run == &call->slot;
+    struct record_place place = {.at = "gate"};
 
-    record_run_after(recorder_of(call), &call->trail, at_slot ? "slot" : "gate",
-                     at_slot ? call->route->config->name : NULL, run, event, answer);
+    if (run == &call->slot)
+        place = (struct record_place){
+            .at = "slot", .slots = "model", .name = call->route->config->name};
+    record_run_after(recorder_of(call), &call->trail, &place, run, event, answer);
 }
 
 void call_record_first_byte(struct call *call, const struct admission_run *run, uint64_t number,

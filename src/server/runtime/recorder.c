@@ -125,7 +125,9 @@ void record_run_before(struct recorder *recorder, struct record_trail *trail,
                        const struct admission_run *run, const struct admission_event *event)
 {
     assert(trail->at == 0);
-    if (event->kind != ADMISSION_END || !run_holds_nothing(run))
+    /* An end without a lease changes nothing at a gate. */
+    if (event->kind != ADMISSION_END ||
+        (!run_holds_nothing(run) && (run->lease != 0 || run->state == ADMISSION_ASKING)))
         trail->at = recorder_enter(recorder);
 }
 
@@ -137,6 +139,8 @@ static void record_call(struct record_trail *trail, const struct tg_call *call,
             record_number(trail, "peek", call->debit.cost);
         if (call->known != NULL)
             record_store_answer(trail, call->known);
+        if (call->lease_ttl > 0)
+            record_number(trail, "ttl", call->lease_ttl);
         return;
     }
     if (call->debit.n_scopes > 0)
@@ -212,8 +216,8 @@ static void record_store(struct record_trail *trail, const struct admission_run 
         record_store_answer(trail, &answer->axes);
 }
 
-void record_run_after(struct recorder *recorder, struct record_trail *trail, const char *at,
-                      const char *model, const struct admission_run *run,
+void record_run_after(struct recorder *recorder, struct record_trail *trail,
+                      const struct record_place *place, const struct admission_run *run,
                       const struct admission_event *event, const struct tg_answer *answer)
 {
     static const char *const ops[] = {[ADMISSION_PRECHECK] = "check",
@@ -229,15 +233,20 @@ void record_run_after(struct recorder *recorder, struct record_trail *trail, con
     recorder_leave(recorder);
     if (!record_op(trail, number, event->now, ops[event->kind]))
         return;
-    record_word(trail, "at", at);
+    record_word(trail, "at", place->at);
     if (event->kind == ADMISSION_PRECHECK || event->kind == ADMISSION_ADMIT) {
-        record_word(trail, "model", model);
+        if (place->slots != NULL)
+            record_word(trail, place->slots, place->name);
+        else if (place->who.n > 0)
+            record_text(trail, "who", place->who);
         record_call(trail, run->call, event->kind);
     }
     if (event->kind == ADMISSION_END) {
         record_release(trail, event->release);
     } else {
         record_decision(trail, run, answer);
+        if (place->hands_over && run->state == ADMISSION_ADMITTED && run->lease != 0)
+            record_number(trail, "lease", (int64_t)run->lease);
         if (event->kind != ADMISSION_PRECHECK && recorder->remote)
             record_store(trail, run, event, answer);
     }
@@ -245,6 +254,35 @@ void record_run_after(struct recorder *recorder, struct record_trail *trail, con
 }
 
 /* ---- what belongs to no call ---- */
+
+void recorder_lease_end(struct gateway *gateway, uint64_t number, tg_ms now, const char *at,
+                        tg_lease lease, const struct tg_release *release)
+{
+    struct record_trail trail = {.at = 0};
+
+    if (number == 0)
+        return;
+    record_op(&trail, number, now, "lease_end");
+    record_word(&trail, "at", at);
+    record_number(&trail, "lease", (int64_t)lease);
+    record_release(&trail, release);
+    record_op_end(&trail);
+    recorder_write(gateway, &trail);
+}
+
+void recorder_lease_renew(struct gateway *gateway, uint64_t number, tg_ms now, tg_lease lease,
+                          tg_ms ttl)
+{
+    struct record_trail trail = {.at = 0};
+
+    if (number == 0)
+        return;
+    record_op(&trail, number, now, "lease_renew");
+    record_number(&trail, "lease", (int64_t)lease);
+    record_number(&trail, "ttl", ttl);
+    record_op_end(&trail);
+    recorder_write(gateway, &trail);
+}
 
 void recorder_write(struct gateway *gateway, struct record_trail *trail)
 {
@@ -381,6 +419,9 @@ void recorder_end(struct gateway *gateway)
     uint64_t number = recorder_enter(gateway->recorder);
     recorder_leave(gateway->recorder);
     record_op(&trail, number, clock_now_ms(&gateway->clock), "end");
+    record_number(
+        &trail, "unrecorded",
+        (int64_t)atomic_load_explicit(&gateway->recorder->unrecorded, memory_order_relaxed));
     record_op_end(&trail);
     recorder_write(gateway, &trail);
 }

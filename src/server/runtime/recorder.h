@@ -19,6 +19,7 @@
 #define TG_RUNTIME_RECORDER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "io/text/json_write.h"
 #include "lib/admission/admission_run.h"
@@ -29,6 +30,7 @@ struct generation;
 struct recorder {
     pthread_mutex_t order;
     uint64_t sequence;             /* the number of the last operation */
+    atomic_ullong unrecorded;      /* decisions that are not written: those of Envoy's service */
     const struct generation *ring; /* whose keys are in the ring; read and set in order */
     bool remote; /* rate and cost are decided by a remote store, whose answers are written */
 };
@@ -78,17 +80,30 @@ void record_flag(struct record_trail *trail, const char *key, bool flag);
 
 /* ---- a run at a gate ---- */
 
-/* For `before` and `after` of admission_ops. `at` is "gate", or "slot" with the `model` whose slots
- * these are. */
+/* Where a run asks, and for whom. */
+struct record_place {
+    const char *at;           /* "gate", "slot", or "limits": rate and cost alone, without a gate */
+    const char *slots, *name; /* whose slots: "model", "route" or "caller"; null: no slot's */
+    struct slice who;         /* whose limits, if the line of the call does not say that */
+    bool hands_over;          /* an admitted call's lease is ended by another operation, by name */
+};
+
+/* For `before` and `after` of admission_ops. */
 void record_run_before(struct recorder *recorder, struct record_trail *trail,
                        const struct admission_run *run, const struct admission_event *event);
-void record_run_after(struct recorder *recorder, struct record_trail *trail, const char *at,
-                      const char *model, const struct admission_run *run,
+void record_run_after(struct recorder *recorder, struct record_trail *trail,
+                      const struct record_place *place, const struct admission_run *run,
                       const struct admission_event *event, const struct tg_answer *answer);
+
+/* A lease that was handed over has ended, or was renewed. `at` null: at the gate and its slot. */
+void recorder_lease_end(struct gateway *gateway, uint64_t number, tg_ms now, const char *at,
+                        tg_lease lease, const struct tg_release *release);
+void recorder_lease_renew(struct gateway *gateway, uint64_t number, tg_ms now, tg_lease lease,
+                          tg_ms ttl);
 
 /* ---- what belongs to no call ---- */
 
-/* Writes a line of its own with what the trail has. From the control thread. */
+/* Writes a line of its own with what the trail has. From any thread. */
 void recorder_write(struct gateway *gateway, struct record_trail *trail);
 
 /* A change that a replay cannot repeat, and says so: a reload, a change by the API. */
