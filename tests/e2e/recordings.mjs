@@ -45,7 +45,7 @@ const busy = {
             budgets: [{ usd: 0.004, per: 'day' }, { usd: 100, per: 'month' }],
             limits: [{ rpm: 3000 }, { models: ['small'], rpm: 2000 }] },
         { name: 'three', keys: [{ name: 'main', sha256: sha256(THIRD_KEY) }], priority: 'normal',
-            rate: { strategy: 'sliding_window', limit: 60, window: '1s' },
+            rate: { strategy: 'sliding_window', limit: Math.ceil(CALLS / 25), window: '1h' },
             users: { from: 'header:x-user', max: 100, each: { rpm: 600, budgets: [{ usd: 0.01, per: 'day' }] } } },
     ],
     top: {

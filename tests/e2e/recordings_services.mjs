@@ -50,7 +50,7 @@ async function open(t, file, more = {}) {
         top: {
             gate: {
                 concurrency: { law: 'none', max: 14 }, peers: { limit: 8 }, queue: { size: 16, wait },
-                rate: { strategy: 'fixed_window', limit: 40, window: '1s' },
+                rate: { strategy: 'fixed_window', limit: Math.ceil(CALLS / 25), window: '1h' },
             },
             callers: [
                 { name: 'envoy', token_sha256: sha256(TOKEN), may, concurrency: { law: 'fixed', initial: 5, min: 1, max: 5 } },
