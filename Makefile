@@ -28,13 +28,14 @@ VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
 LIB_SRC    := $(wildcard src/lib/*/*.c)
 # Programs that put load on a gateway are tools of their own, and no part of it.
 LOAD_SRC   := $(filter-out bench/load_kit.c,$(wildcard bench/load_*.c))
-DAEMON_ROOMS := src/io/* src/server/* src/lab/* src/cli src/cli/*
+DAEMON_ROOMS := src/io/* src/server/* src/server/dialect/* src/lab/* src/cli src/cli/*
 DAEMON_SRC := $(wildcard $(DAEMON_ROOMS:%=%/*.c) $(DAEMON_ROOMS:%=%/*.cc)) \
               $(filter-out bench/load_%,$(wildcard bench/*.c))
 # Helpers of tests of the network need the program's parts; the others need the library alone.
 NET_HELPER_SRC := $(wildcard tests/lib/net_*.c)
 HELPER_SRC := $(filter-out $(NET_HELPER_SRC),$(wildcard tests/lib/*.c))
-UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/prop/test_*.c)
+UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/unit/*/*/*/test_*.c \
+                tests/prop/test_*.c)
 LIB_UNIT_SRC := $(filter tests/unit/lib/% tests/prop/%,$(UNIT_SRC))
 THREAD_SRC := $(wildcard tests/thread/test_*.c)
 FUZZ_SRC   := $(wildcard fuzz/fuzz_*.c)

@@ -78,6 +78,12 @@ void json_write_key(struct json_writer *writer, const char *key)
     writer->comma = false;
 }
 
+void json_write_raw(struct json_writer *writer, const char *bytes, size_t size)
+{
+    separate(writer);
+    text_out_put(&writer->text, bytes, size);
+}
+
 void json_write_integer(struct json_writer *writer, int64_t value)
 {
     separate(writer);

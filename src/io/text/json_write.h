@@ -39,6 +39,9 @@ void json_write_key(struct json_writer *writer, const char *key);
 /* Bytes that are not UTF-8 are written as U+FFFD. */
 void json_write_string(struct json_writer *writer, const char *bytes, size_t size);
 
+/* A value that is JSON already, as it is. The bytes are not checked. */
+void json_write_raw(struct json_writer *writer, const char *bytes, size_t size);
+
 void json_write_integer(struct json_writer *writer, int64_t value);
 
 /* With as few digits as give the same double when read again. JSON has no infinity and no NaN:

@@ -38,12 +38,14 @@ static void commas_come_by_themselves(void **state)
     json_write_bool(&out, true);
     json_write_key(&out, "c");
     json_write_bool(&out, false);
+    json_write_key(&out, "d");
+    json_write_raw(&out, "{ \"x\":1.50}", 11);
     json_write_object_end(&out);
     json_write_line_end(&out);
     json_write_array(&out);
     json_write_array_end(&out);
     json_write_line_end(&out);
-    expect_written(&out, "{\"a\":[1,{},[],null],\"b\":true,\"c\":false}\n[]\n");
+    expect_written(&out, "{\"a\":[1,{},[],null],\"b\":true,\"c\":false,\"d\":{ \"x\":1.50}}\n[]\n");
 }
 
 static void clear_begins_anew(void **state)

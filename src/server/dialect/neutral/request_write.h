@@ -1,0 +1,93 @@
+/* request_write.h - what the writers of requests have in common. */
+#ifndef TG_NEUTRAL_REQUEST_WRITE_H
+#define TG_NEUTRAL_REQUEST_WRITE_H
+
+#include "io/text/json_write.h"
+#include "server/dialect/neutral/losses.h"
+#include "server/dialect/neutral/tool_calls.h"
+
+struct request_write {
+    struct json_reader *json; /* checks arguments that a model wrote */
+    const struct neutral_request *request;
+    const struct neutral_target *target;
+    enum dialect to;
+    struct json_writer *out;
+    struct neutral_dropped *dropped;
+    struct ask_problem *problem;
+    struct text_out scratch; /* a text that is put together, such as a "data:" address */
+    bool failed;
+};
+
+/* Begins: what the request has that no dialect but its own knows is dropped, or refused; and calls
+ * of tools must be answered, each once, behind the turn that has them. False: refused. */
+bool write_begin(struct request_write *write, struct json_reader *json,
+                 const struct neutral_request *request, const struct neutral_target *target,
+                 enum dialect to, struct json_writer *out, struct neutral_dropped *dropped,
+                 struct ask_problem *problem);
+
+/* Ends. False: refused, or no memory; `problem` says which. */
+bool write_end(struct request_write *write);
+
+void write_fail(struct request_write *write, const char *param, const char *text);
+
+/* What cannot be written. */
+void write_lose(struct request_write *write, enum neutral_field field);
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+void write_text(struct json_writer *out, const char *key, struct slice text);
+void write_word(struct json_writer *out, const char *key, const char *word);
+void write_raw(struct json_writer *out, const char *key, struct slice raw);
+void write_integer(struct json_writer *out, const char *key, int64_t value);
+void write_real(struct json_writer *out, const char *key, double value);
+void write_bool(struct json_writer *out, const char *key, bool value);
+
+/* The model that is asked. */
+struct slice write_model(const struct request_write *write);
+
+/* "data:image/png;base64,..." or the address itself. */
+struct slice write_address(struct request_write *write, const struct neutral_part *part);
+
+/* ---- Names and ids --------------------------------------------------------------------------- */
+
+void write_tool_name(struct request_write *write, const char *key, struct slice name);
+void write_call_id(struct request_write *write, const char *key, struct slice id);
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+/* The part behind this one, its content passed over. */
+size_t part_next(const struct neutral_request *request, size_t i);
+
+/* Whether what is opaque in it may be shown to the provider that is written to. */
+bool part_is_own(const struct request_write *write, const struct neutral_part *part);
+
+/* The result of a call among the parts [first, end); SIZE_MAX: there is none. */
+size_t find_result(const struct neutral_request *request, size_t first, size_t end,
+                   struct slice id);
+
+/* The call with that id before the part `before`; null: there is none. */
+const struct neutral_part *find_call(const struct neutral_request *request, size_t before,
+                                     struct slice id);
+
+/* The text of a result, its parts joined by a newline, "Error: " before it if it failed and `marks`
+ * asks for that. Media leave a word. In `scratch`. */
+struct slice result_text(struct request_write *write, size_t i, bool marks);
+
+/* The arguments of a call as a JSON object: empty ones are {}, what is none is wrapped in one. */
+void write_arguments(struct request_write *write, const struct neutral_part *call);
+
+/* ---- Reasoning ------------------------------------------------------------------------------- */
+
+/* The effort that is asked for, by its name or by a budget of tokens. */
+enum neutral_effort request_effort(const struct neutral_request *request);
+
+/* Tokens for an effort. */
+int64_t effort_budget(enum neutral_effort effort);
+
+/* Whether the last turns are results of tools that wait for the model. */
+bool request_in_loop(const struct neutral_request *request);
+
+/* The tool is to be written: all are, unless some are allowed. */
+bool tool_allowed(const struct neutral_request *request, struct slice name);
+
+#endif

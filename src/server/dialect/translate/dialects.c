@@ -1,0 +1,23 @@
+/* dialects.c - the table of dialects: one line for each. */
+#include "server/dialect/translate/dialects.h"
+
+#include <assert.h>
+
+#include "server/dialect/anthropic/anthropic.h"
+#include "server/dialect/openai_chat/openai_chat.h"
+
+static const struct dialect_ops table[DIALECT_COUNT] = {
+    {DIALECT_CHAT, "openai-chat", chat_read_request, chat_write_request, chat_read_reply,
+     chat_read_event, reader_end, chat_write_event, chat_write_reply, false},
+    {.dialect = DIALECT_RESPONSES, .name = "openai-responses"},
+    {DIALECT_ANTHROPIC, "anthropic", messages_read_request, messages_write_request,
+     messages_read_reply, messages_read_event, messages_read_eof, messages_write_event,
+     messages_write_reply, false},
+    {.dialect = DIALECT_GEMINI, .name = "gemini"},
+};
+
+const struct dialect_ops *dialect_find(enum dialect dialect)
+{
+    assert(dialect < DIALECT_COUNT && table[dialect].dialect == dialect);
+    return &table[dialect];
+}

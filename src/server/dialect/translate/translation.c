@@ -1,0 +1,84 @@
+/* translation.c - a call in one dialect, answered in another. */
+#include "server/dialect/translate/translation.h"
+
+static void pass_event(void *arg, const struct neutral_event *event)
+{
+    struct translation *translation = arg;
+
+    reply_writer_take(&translation->writer, event, translation->out);
+}
+
+void translation_init(struct translation *translation, struct json_reader *json,
+                      const struct reply_terms *terms, const struct dialect_ops *client,
+                      bool stream)
+{
+    sse_init(&translation->sse);
+    reply_reader_init(&translation->reader, json, terms, pass_event, translation);
+    reply_writer_init(&translation->writer, client, json, terms, stream);
+    translation->provider = dialect_find(terms->from);
+    translation->out = NULL;
+}
+
+void translation_fini(struct translation *translation)
+{
+    sse_fini(&translation->sse);
+    reply_reader_fini(&translation->reader);
+    reply_writer_fini(&translation->writer);
+}
+
+static bool translation_holds(const struct translation *translation)
+{
+    return !translation->reader.no_memory && !translation->writer.no_memory;
+}
+
+static void translation_take(struct translation *translation, const struct sse_event *event)
+{
+    if (event->kind == SSE_EVENT)
+        translation->provider->read_event(&translation->reader, event->name, event->data);
+    else if (event->kind == SSE_PIECE)
+        reader_fail(&translation->reader, ERROR_SERVER,
+                    "The provider sent an event that is too large.");
+    else if (event->raw.n > 0 && event->raw.at[0] == ':')
+        reader_ping(&translation->reader);
+}
+
+bool translation_feed(struct translation *translation, const char *bytes, size_t n,
+                      struct json_writer *out)
+{
+    struct sse_event event;
+
+    translation->out = out;
+    sse_feed(&translation->sse, bytes, n);
+    while (sse_next(&translation->sse, &event))
+        translation_take(translation, &event);
+    return translation_holds(translation);
+}
+
+bool translation_end(struct translation *translation, struct json_writer *out)
+{
+    struct sse_event event;
+
+    translation->out = out;
+    if (sse_end(&translation->sse, &event))
+        translation_take(translation, &event);
+    if (!translation->reader.ended)
+        translation->provider->read_eof(&translation->reader);
+    return translation_holds(translation);
+}
+
+bool translation_reply(struct translation *translation, struct slice body, struct json_writer *out)
+{
+    translation->out = out;
+    translation->provider->read_reply(&translation->reader, body);
+    return translation_holds(translation);
+}
+
+bool translation_ended(const struct translation *translation)
+{
+    return translation->writer.ended;
+}
+
+const struct neutral_error *translation_error(const struct translation *translation)
+{
+    return translation->writer.has_error ? &translation->writer.error : NULL;
+}
