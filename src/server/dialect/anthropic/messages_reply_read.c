@@ -18,18 +18,6 @@ struct reply_block {
     struct slice input; /* its bytes, if it is not {} */
 };
 
-/* The bytes of the value that was given, which is passed over. */
-static struct slice raw_of(struct json_reader *json, struct slice document,
-                           const struct json_value *value)
-{
-    if (!json_enter(json) || !json_leave(json))
-        return (struct slice){"", 0};
-    size_t end = json_here(json);
-    while (end > value->offset && strchr(" \t\r\n", document.at[end - 1]) != NULL)
-        end--;
-    return (struct slice){document.at + value->offset, end - value->offset};
-}
-
 /* "{}", maybe with blanks in it */
 static bool is_empty_object(struct slice raw)
 {
@@ -40,14 +28,15 @@ static bool is_empty_object(struct slice raw)
     return i + 1 >= raw.n;
 }
 
-static void read_block(struct json_reader *json, struct slice document, struct reply_block *block)
+static void read_block(struct reply_reader *reader, struct slice document,
+                       struct reply_block *block)
 {
     struct json_text key;
     struct json_value value;
 
-    if (!json_enter(json))
+    if (!json_enter(reader->json))
         return;
-    while (json_next(json, &key, &value)) {
+    while (json_next(reader->json, &key, &value)) {
         struct json_text *to = json_text_is(key, "type")        ? &block->type
                                : json_text_is(key, "text")      ? &block->text
                                : json_text_is(key, "thinking")  ? &block->thinking
@@ -59,7 +48,7 @@ static void read_block(struct json_reader *json, struct slice document, struct r
         if (to != NULL && value.kind == JSON_STRING)
             *to = value.string;
         else if (json_text_is(key, "input") && value.kind == JSON_OBJECT)
-            block->input = raw_of(json, document, &value);
+            block->input = reader_raw(reader, document, &value);
     }
 }
 
@@ -165,7 +154,7 @@ static void read_content(struct reply_reader *reader, struct slice document)
         struct reply_block block = {.input = {"", 0}};
         if (item.kind != JSON_OBJECT)
             continue;
-        read_block(reader->json, document, &block);
+        read_block(reader, document, &block);
         open_block(reader, index, &block);
         reader_close_all(reader, 0);
         index++;
@@ -315,7 +304,7 @@ void messages_read_event(struct reply_reader *reader, struct slice name, struct 
             } else if (json_text_is(key, "message") && value.kind == JSON_OBJECT) {
                 read_reply_message(reader, data);
             } else if (json_text_is(key, "content_block") && value.kind == JSON_OBJECT) {
-                read_block(json, data, &event.block);
+                read_block(reader, data, &event.block);
             } else if (json_text_is(key, "delta") && value.kind == JSON_OBJECT) {
                 read_delta(reader, data, &event);
             } else if (json_text_is(key, "usage") && value.kind == JSON_OBJECT) {

@@ -160,6 +160,10 @@ uint32_t reader_find(const struct reply_reader *reader, int choice, int64_t key)
 void reader_add(struct reply_reader *reader, int choice, enum neutral_kind kind,
                 struct json_text text);
 
+/* The bytes of the object or array of `document` that was given last, which is passed over. */
+struct slice reader_raw(struct reply_reader *reader, struct slice document,
+                        const struct json_value *value);
+
 /* Counts that are 0 or absent in `later` keep those of `usage`. */
 void usage_merge(struct usage_reading *usage, const struct usage_reading *later);
 

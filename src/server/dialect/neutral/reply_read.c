@@ -274,6 +274,17 @@ void reader_add(struct reply_reader *reader, int choice, enum neutral_kind kind,
     reader_text(reader, part, text);
 }
 
+struct slice reader_raw(struct reply_reader *reader, struct slice document,
+                        const struct json_value *value)
+{
+    if (!json_enter(reader->json) || !json_leave(reader->json))
+        return (struct slice){"", 0};
+    size_t end = json_here(reader->json);
+    while (end > value->offset && strchr(" \t\r\n", document.at[end - 1]) != NULL)
+        end--;
+    return (struct slice){document.at + value->offset, end - value->offset};
+}
+
 static void merge_count(int64_t *count, int64_t later)
 {
     if (later > 0)

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "server/dialect/anthropic/anthropic.h"
+#include "server/dialect/gemini/gemini.h"
 #include "server/dialect/openai_chat/openai_chat.h"
 
 static const struct dialect_ops table[DIALECT_COUNT] = {
@@ -13,7 +14,8 @@ static const struct dialect_ops table[DIALECT_COUNT] = {
     {DIALECT_ANTHROPIC, "anthropic", messages_read_request, messages_write_request,
      messages_read_reply, messages_read_event, messages_read_eof, messages_write_event,
      messages_write_reply, false},
-    {.dialect = DIALECT_GEMINI, .name = "gemini"},
+    {DIALECT_GEMINI, "gemini", NULL, gemini_write_request, gemini_read_reply, gemini_read_event,
+     reader_end, NULL, NULL, false},
 };
 
 const struct dialect_ops *dialect_find(enum dialect dialect)
