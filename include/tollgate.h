@@ -14,6 +14,17 @@
  *          a keyring or a bank at once; exceptions are documented where they occur.
  * Errors:  Functions that can fail return enum tg_err. Results are the last parameters and are
  *          left untouched on error.
+ * Growth:  A struct with a `struct_size` is initialized by its *_init macro, which notes the size
+ *          that it has in your header. Later versions add members at its end, default 0, so
+ *          a program that was compiled before keeps working. Functions that fill in a struct of
+ *          numbers are macros, too, and pass its size. From other languages, call the function with
+ *          the suffix _sized that is behind the macro. Structs without a size have the same members
+ *          for as long as the soname stays the same.
+ * Misuse:  A null pointer where one is needed is TG_ERR_NULL, and a struct that was not initialized
+ *          TG_ERR_UNINITIALIZED, even if it is all zeros. Functions without enum tg_err return
+ *          false, 0 or null then. In three structs whose defaults are not 0, and that
+ *          are easily forgotten, a 0 means the default if struct_size is 0: tg_release,
+ *          tg_key_report and tg_price. tests/api/misuse.c has them all.
  */
 #ifndef TOLLGATE_H
 #define TOLLGATE_H
@@ -71,7 +82,10 @@ typedef int64_t tg_ms;
     X(ERR_FULL, 3, "the store is full of live keys and takes no new one")                          \
     X(ERR_UNKNOWN, 4, "no such strategy, field or set of limits")                                  \
     X(ERR_STALE, 5, "the lease has ended, or is not at this step")                                 \
-    X(ERR_STORE, 6, "the store could not decide")
+    X(ERR_STORE, 6, "the store could not decide")                                                  \
+    X(ERR_NULL, 7, "a pointer that is needed is null")                                             \
+    X(ERR_UNINITIALIZED, 8, "a struct was not initialized by its init function")                   \
+    X(ERR_REENTERED, 9, "a wake function called its gate")
 
 enum tg_err {
 #define TG_ERROR_ENUM(name, value, text) TG_##name = value,
@@ -280,13 +294,16 @@ TG_API void tg_limiter_make_settled(struct tg_limiter *limiter);
 struct tg_store;
 
 struct tg_store_config {
+    size_t struct_size;  /* set by tg_store_config_init() */
     size_t memory_bytes; /* bound for all keys together, except for the copy of a table while it
                             is being resized; default 64 MiB */
     uint64_t seed;       /* secret, random: whoever knows it can choose colliding keys; default 0 */
     uint32_t shards; /* locks, a power of two up to 65536; 0: chosen by memory_bytes; default 0 */
 };
 
-TG_API void tg_store_config_init(struct tg_store_config *config);
+#define tg_store_config_init(config)                                                               \
+    tg_store_config_init_sized((config), sizeof(struct tg_store_config))
+TG_API void tg_store_config_init_sized(struct tg_store_config *config, size_t size);
 
 /* TG_ERR_INVALID, TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_store_new(const struct tg_store_config *config,
@@ -465,8 +482,12 @@ struct tg_limit_metrics {
 /* Reports how each limit of one scope answers a debit, in the order of its set, to find out which
  * limit refuses. Returns the number of limits, at most TG_LIMITS_MAX; 0 if tg_store_peek() would
  * return an error or there is no such scope. Debits nothing and creates no key. */
-TG_API size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit *debit,
-                                  size_t scope, tg_ms now, struct tg_limit_metrics *limits);
+#define tg_store_peek_scope(store, debit, scope, now, limits)                                      \
+    tg_store_peek_scope_sized((store), (debit), (scope), (now), (limits),                          \
+                              sizeof(struct tg_limit_metrics))
+TG_API size_t tg_store_peek_scope_sized(struct tg_store *store, const struct tg_debit *debit,
+                                        size_t scope, tg_ms now, struct tg_limit_metrics *limits,
+                                        size_t size);
 
 /* Performs many takes with one clock value, independently and in order; while one is decided, the
  * memory of the next ones is prefetched. `errs[i]` says whether `decisions[i]` is valid. */
@@ -508,7 +529,10 @@ struct tg_store_stats {
 };
 
 /* Reads the statistics shard by shard, while other threads continue. */
-TG_API void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *stats);
+#define tg_store_get_stats(store, stats)                                                           \
+    tg_store_get_stats_sized((store), (stats), sizeof(struct tg_store_stats))
+TG_API void tg_store_get_stats_sized(struct tg_store *store, struct tg_store_stats *stats,
+                                     size_t size);
 
 /* ---- 7 Laws -------------------------------------------------------------------------------
  *
@@ -573,6 +597,7 @@ struct tg_law_config {
         double backoff;     /* factor of a decrease, from 0.5 to below 1; default 0.9 */
         int64_t rtt_window; /* the same; default 1000 */
     } aimd;
+    uint64_t unused[8]; /* for later versions; 0 */
 };
 
 TG_API void tg_law_config_init(struct tg_law_config *config);
@@ -606,8 +631,13 @@ TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config 
  * An admitted call that holds something, or will be settled, has a lease. The lease ends exactly
  * once: by tg_gate_release() or when it expires. Ending it twice does nothing.
  *
- * If time goes back, the queue, the leases and the law stay at the latest time seen; limiters see
- * time as given.
+ * `now` should come from a steady clock, such as CLOCK_MONOTONIC plus an offset to the epoch. If it
+ * goes back by at most TG_CLOCK_TRUST, the queue, the leases and the law stay at the latest time
+ * seen. If it goes back further, it was wrong before or is wrong now: their time continues from the
+ * latest time seen, and passes as fast as `now` does, so that a clock that was an hour ahead once
+ * delays nothing. If `now` then returns to what it was, nothing has happened. What is due at a time
+ * that was never true is over all the same: leases that a tick an hour ahead has ended stay ended.
+ * Limiters, the policy, a keyring and a bank see time as given.
  *
  * A call asks for the most that it may use (debit.cost), and often uses far less. On the cost axis
  * it is charged what calls like it have used:
@@ -631,6 +661,8 @@ TG_API TG_MUST_CHECK enum tg_err tg_law_config_check(const struct tg_law_config 
  * calls are charged asked x factor.start, which is 1 by default. */
 
 struct tg_gate;
+
+#define TG_CLOCK_TRUST ((tg_ms)10000)
 
 enum tg_priority { TG_PRIORITY_HIGH, TG_PRIORITY_NORMAL, TG_PRIORITY_LOW, TG_PRIORITY_COUNT };
 
@@ -708,6 +740,7 @@ struct tg_policy {
 
 /* Settings of a gate. A stage that is not `on` is skipped. */
 struct tg_gate_config {
+    size_t struct_size; /* set by tg_gate_config_init() */
     struct {
         bool on;           /* default false */
         enum tg_mode mode; /* default TG_ENFORCE, here and below */
@@ -749,12 +782,16 @@ struct tg_gate_config {
 
     /* Called when a waiting call should be resumed, because it got a slot or its wait is over.
      * It runs under the gate's lock, in whichever thread caused it: it may only post a message
-     * and must not call the gate. After a lease has ended, it is not called for that lease. */
+     * and must not call the gate, whose functions do nothing then and return TG_ERR_REENTERED,
+     * false or 0. After a lease has ended, it is not called for that lease. A gate in which calls
+     * may wait needs one. */
     void (*wake)(void *context, void *waiter);
     void *context; /* the argument of wake() */
 };
 
-TG_API void tg_gate_config_init(struct tg_gate_config *config);
+#define tg_gate_config_init(config)                                                                \
+    tg_gate_config_init_sized((config), sizeof(struct tg_gate_config))
+TG_API void tg_gate_config_init_sized(struct tg_gate_config *config, size_t size);
 
 /* TG_ERR_INVALID, TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_gate_new(const struct tg_gate_config *config,
@@ -790,6 +827,7 @@ struct tg_factor {
 
 /* A call that asks to be admitted. Borrowed for the duration of each function it is passed to. */
 struct tg_call {
+    size_t struct_size;        /* set by tg_call_init() */
     enum tg_priority priority; /* default normal */
     const void *peer;          /* the party that fairness counts; null: not counted; default null */
     size_t peer_bytes;
@@ -827,7 +865,8 @@ struct tg_call {
                                     default null */
 };
 
-TG_API void tg_call_init(struct tg_call *call);
+#define tg_call_init(call) tg_call_init_sized((call), sizeof(struct tg_call))
+TG_API void tg_call_init_sized(struct tg_call *call, size_t size);
 
 enum tg_step { TG_DECIDED, TG_WAITING, TG_NEEDS_STORE };
 
@@ -846,6 +885,8 @@ struct tg_answer {
     struct tg_axes axes;         /* tg_axes_binding() says which one refused first */
     unsigned would_deny;         /* bits 1 << reason of stages in shadow that would have refused */
     double memory_used;          /* the memory use that caused a refusal */
+
+    uint64_t unused[4]; /* for later versions; not written */
 };
 
 /* Writes a refusal's reason for people, with the limit that refused, whose it is, what is left of
@@ -909,6 +950,7 @@ enum tg_outcome {
 };
 
 struct tg_release {
+    size_t struct_size;      /* set by tg_release_init() */
     enum tg_outcome outcome; /* default ok */
     double sample_ms;        /* the law's sample; negative: the time since admission; default -1 */
     int64_t actual;          /* actual usage in units of cost; negative: the estimate stands;
@@ -918,10 +960,12 @@ struct tg_release {
                                 gate takes the time it held its slot */
 };
 
-TG_API void tg_release_init(struct tg_release *release);
+#define tg_release_init(release) tg_release_init_sized((release), sizeof(struct tg_release))
+TG_API void tg_release_init_sized(struct tg_release *release, size_t size);
 
 /* Ends a lease, or a call that does not have one yet, in whatever state it is. Returns true to
- * exactly one caller, even if several release the same lease concurrently. */
+ * exactly one caller, even if several release the same lease concurrently. `release` may be null:
+ * the defaults. False also for a `release` that has a wrong struct_size; the lease stays. */
 TG_API bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                             const struct tg_release *release);
 
@@ -967,7 +1011,9 @@ struct tg_gate_stats {
     double slot_ms;     /* moving mean of the time that slots are held; -1: no call has ended */
 };
 
-TG_API void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats);
+#define tg_gate_get_stats(gate, stats)                                                             \
+    tg_gate_get_stats_sized((gate), (stats), sizeof(struct tg_gate_stats))
+TG_API void tg_gate_get_stats_sized(struct tg_gate *gate, struct tg_gate_stats *stats, size_t size);
 
 /* The state of a gate's law at one moment. */
 struct tg_law_metrics {
@@ -982,7 +1028,10 @@ struct tg_law_metrics {
     double baseline_ms;    /* duration of a call when nothing waits; 0: unknown */
 };
 
-TG_API void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics);
+#define tg_gate_get_law(gate, metrics)                                                             \
+    tg_gate_get_law_sized((gate), (metrics), sizeof(struct tg_law_metrics))
+TG_API void tg_gate_get_law_sized(struct tg_gate *gate, struct tg_law_metrics *metrics,
+                                  size_t size);
 
 /* What a call would be charged on the cost axis now. */
 struct tg_expectation {
@@ -1084,6 +1133,7 @@ enum tg_prices {
 TG_API const char *tg_prices_name(enum tg_prices prices);
 
 struct tg_bid_config {
+    size_t struct_size;          /* set by tg_bid_config_init() */
     enum tg_prices prices;       /* default workload */
     struct tg_duals duals;       /* for `duals`; default 0 */
     struct tg_workload workload; /* for `workload`. `adaptive` starts from it, or without types from
@@ -1105,7 +1155,8 @@ struct tg_bid_config {
     } online;                 /* for `online`: at least one budget */
 };
 
-TG_API void tg_bid_config_init(struct tg_bid_config *config);
+#define tg_bid_config_init(config) tg_bid_config_init_sized((config), sizeof(struct tg_bid_config))
+TG_API void tg_bid_config_init_sized(struct tg_bid_config *config, size_t size);
 
 /* Creates a policy for tg_gate_config. Everything is copied.
  *
@@ -1129,7 +1180,10 @@ struct tg_bid_guard {
 };
 
 /* Reads it; all 0, and the factor 1, for other prices than `online`. */
-TG_API void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard);
+#define tg_bid_get_guard(policy, guard)                                                            \
+    tg_bid_get_guard_sized((policy), (guard), sizeof(struct tg_bid_guard))
+TG_API void tg_bid_get_guard_sized(struct tg_policy *policy, struct tg_bid_guard *guard,
+                                   size_t size);
 
 /* What `online` has learned, as bytes for tg_bid_load() on the same machine. Writes them if there
  * is room, aligned like malloc(), and returns how many they are: some 150 KB; 0 before the first
@@ -1189,6 +1243,7 @@ struct tg_group_spec {
 };
 
 struct tg_pool_spec {
+    size_t struct_size; /* set by tg_pool_spec_init() */
     const char *provider;
     const char *model;
     const struct tg_key_spec *keys;
@@ -1199,12 +1254,14 @@ struct tg_pool_spec {
                                  all; default 600000 */
 };
 
-TG_API void tg_pool_spec_init(struct tg_pool_spec *spec);
+#define tg_pool_spec_init(spec) tg_pool_spec_init_sized((spec), sizeof(struct tg_pool_spec))
+TG_API void tg_pool_spec_init_sized(struct tg_pool_spec *spec, size_t size);
 
 struct tg_keyring_spec {
+    size_t struct_size; /* set by tg_keyring_spec_init() */
     const struct tg_group_spec *groups;
     size_t n_groups;
-    const struct tg_pool_spec *pools;
+    const struct tg_pool_spec *pools; /* all initialized by the same header */
     size_t n_pools;
     tg_ms cooldown;      /* after a 429 that does not say how long; default 60000 */
     tg_ms cooldown_max;  /* the longest cooldown that a 429 can ask for; default 3600000 */
@@ -1214,7 +1271,9 @@ struct tg_keyring_spec {
     uint64_t chance;     /* for the draws among keys; 0: `seed`; default 0 */
 };
 
-TG_API void tg_keyring_spec_init(struct tg_keyring_spec *spec);
+#define tg_keyring_spec_init(spec)                                                                 \
+    tg_keyring_spec_init_sized((spec), sizeof(struct tg_keyring_spec))
+TG_API void tg_keyring_spec_init_sized(struct tg_keyring_spec *spec, size_t size);
 
 /* TG_ERR_INVALID: `problem` says what is wrong. TG_ERR_MEMORY. */
 TG_API TG_MUST_CHECK enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec,
@@ -1240,6 +1299,7 @@ TG_API struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *prov
 #define TG_TRIED_MAX 8
 
 struct tg_key_call {
+    size_t struct_size;   /* set by tg_key_call_init() */
     int64_t tokens;       /* what the windows are charged, 0 to TG_NUMBER_MAX; at most what the
                              largest key of the pool can hold, if `asked` fits there; default 0 */
     int64_t asked;        /* the most that the call may use: it alone decides `too_large`; 0: the
@@ -1251,7 +1311,8 @@ struct tg_key_call {
     size_t n_tried;
 };
 
-TG_API void tg_key_call_init(struct tg_key_call *call);
+#define tg_key_call_init(call) tg_key_call_init_sized((call), sizeof(struct tg_key_call))
+TG_API void tg_key_call_init_sized(struct tg_key_call *call, size_t size);
 
 typedef uint64_t tg_key_lease; /* 0 is none; never reused */
 
@@ -1266,6 +1327,8 @@ struct tg_key_answer {
                              were tried. 1 if there is no memory to record a lease */
     bool all_cooling;     /* every key in use is cooling down after a 429 of the provider */
     bool too_large;       /* no key's limit can ever hold what is asked for */
+
+    uint64_t unused[4]; /* for later versions */
 };
 
 /* Leases a key. It cannot fail: an estimate out of range is too large. */
@@ -1288,6 +1351,7 @@ enum tg_key_outcome {
 };
 
 struct tg_key_report {
+    size_t struct_size;          /* set by tg_key_report_init() */
     enum tg_key_outcome outcome; /* default ok */
     bool sent;                   /* a byte went to the provider. If not, the call and its tokens are
                                     given back to the windows; default true */
@@ -1298,10 +1362,12 @@ struct tg_key_report {
                                     default 0 */
 };
 
-TG_API void tg_key_report_init(struct tg_key_report *report);
+#define tg_key_report_init(report) tg_key_report_init_sized((report), sizeof(struct tg_key_report))
+TG_API void tg_key_report_init_sized(struct tg_key_report *report, size_t size);
 
 /* Gives a key back. The tokens in flight are released, and the window holds the actual usage
- * instead of the estimate. False: the lease had already ended, and nothing was done. */
+ * instead of the estimate. `report` may be null: the defaults. False: the lease had already ended,
+ * or `report` has a wrong struct_size, and nothing was done. */
 TG_API bool tg_keyring_release(struct tg_keyring *ring, tg_key_lease lease, tg_ms now,
                                const struct tg_key_report *report);
 
@@ -1423,9 +1489,14 @@ struct tg_pool_metrics {
 
 /* Reads up to `room` keys, starting at index `from`, and returns their number; the pool is locked
  * for at most 64 keys at a time. */
-TG_API size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from,
-                               struct tg_key_metrics *keys, size_t room);
-TG_API void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics);
+#define tg_pool_get_keys(pool, now, from, keys, room)                                              \
+    tg_pool_get_keys_sized((pool), (now), (from), (keys), (room), sizeof(struct tg_key_metrics))
+TG_API size_t tg_pool_get_keys_sized(struct tg_pool *pool, tg_ms now, size_t from,
+                                     struct tg_key_metrics *keys, size_t room, size_t size);
+#define tg_pool_get_metrics(pool, metrics)                                                         \
+    tg_pool_get_metrics_sized((pool), (metrics), sizeof(struct tg_pool_metrics))
+TG_API void tg_pool_get_metrics_sized(struct tg_pool *pool, struct tg_pool_metrics *metrics,
+                                      size_t size);
 
 /* ---- 11 Money -----------------------------------------------------------------------------
  *
@@ -1449,6 +1520,7 @@ typedef int64_t tg_micro; /* micro-dollars */
 /* What a model costs, in micro-dollars per million tokens (so 1 is a millionth of a micro-dollar
  * per token), and in micro-dollars per call. 0 to 10^15; default 0. */
 struct tg_price {
+    size_t struct_size; /* set by tg_price_init() */
     int64_t input;
     int64_t cached_input; /* negative: the same as input; default -1 */
     int64_t cache_write;  /* negative: the same as input; default -1 */
@@ -1468,7 +1540,8 @@ struct tg_price {
     } steps[TG_PRICE_STEPS];
 };
 
-TG_API void tg_price_init(struct tg_price *price);
+#define tg_price_init(price) tg_price_init_sized((price), sizeof(struct tg_price))
+TG_API void tg_price_init_sized(struct tg_price *price, size_t size);
 
 /* What a call used, by kinds that exclude each other. */
 struct tg_usage {
@@ -1579,11 +1652,14 @@ struct tg_budget {
 #define TG_LEVELS_MAX 16 /* accounts on the path from a user up to everyone */
 
 struct tg_bank_config {
+    size_t struct_size;  /* set by tg_bank_config_init() */
     size_t max_accounts; /* 1 to 2^30; default 1048576 */
     uint64_t seed;       /* secret, random; for hashing; default 0 */
 };
 
-TG_API void tg_bank_config_init(struct tg_bank_config *config);
+#define tg_bank_config_init(config)                                                                \
+    tg_bank_config_init_sized((config), sizeof(struct tg_bank_config))
+TG_API void tg_bank_config_init_sized(struct tg_bank_config *config, size_t size);
 TG_API TG_MUST_CHECK enum tg_err tg_bank_new(const struct tg_bank_config *config,
                                              struct tg_bank **bank, struct tg_problem *problem);
 TG_API void tg_bank_free(struct tg_bank *bank);
@@ -1650,6 +1726,8 @@ struct tg_money_answer {
     tg_micro amount, used;
 
     unsigned would_deny; /* number of budgets in shadow that would have refused */
+
+    uint64_t unused[4]; /* for later versions */
 };
 
 /* Reserves `money` in `account` and all accounts above it. With `up_to`, which is for a call
@@ -1703,8 +1781,10 @@ struct tg_budget_metrics {
 
 /* Reads the budgets of an account, up to TG_BUDGETS_MAX, and returns their number. Read-only: it
  * locks the bank only while it reads these budgets. */
-TG_API size_t tg_bank_get_budgets(struct tg_bank *bank, tg_account account, tg_ms now,
-                                  struct tg_budget_metrics *budgets);
+#define tg_bank_get_budgets(bank, account, now, budgets)                                           \
+    tg_bank_get_budgets_sized((bank), (account), (now), (budgets), sizeof(struct tg_budget_metrics))
+TG_API size_t tg_bank_get_budgets_sized(struct tg_bank *bank, tg_account account, tg_ms now,
+                                        struct tg_budget_metrics *budgets, size_t size);
 
 struct tg_bank_stats {
     size_t accounts, reservations;
@@ -1713,7 +1793,9 @@ struct tg_bank_stats {
     uint64_t anomalies;  /* duplicate settlements and implausible amounts */
 };
 
-TG_API void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats);
+#define tg_bank_get_stats(bank, stats)                                                             \
+    tg_bank_get_stats_sized((bank), (stats), sizeof(struct tg_bank_stats))
+TG_API void tg_bank_get_stats_sized(struct tg_bank *bank, struct tg_bank_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }

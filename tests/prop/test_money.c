@@ -150,7 +150,8 @@ static int64_t random_factor(struct draw *draw)
 
 static struct tg_price random_prices(struct draw *draw)
 {
-    struct tg_price price = {.input = random_price(draw),
+    struct tg_price price = {.struct_size = sizeof price,
+                             .input = random_price(draw),
                              .cached_input = random_price(draw),
                              .cache_write = random_price(draw),
                              .cache_write_long = random_price(draw),

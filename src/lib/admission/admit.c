@@ -95,7 +95,7 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
     }
     gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
     answer->lease = ticket_lease(ticket);
-    answer->deadline = ticket->deadline;
+    answer->deadline = gate_to_caller(gate, ticket->deadline);
 }
 
 static enum tg_reason reason_of(enum tg_axis axis)
@@ -294,7 +294,7 @@ static enum tg_err check_call(const struct tg_call *call, tg_ms now)
 static enum tg_err name_scopes(const struct tg_gate *gate, const struct tg_debit *debit,
                                struct claim *named)
 {
-    if (debit->n_scopes > TG_SCOPES_MAX || !num_in_range(debit->cost))
+    if (!debit->scopes || debit->n_scopes > TG_SCOPES_MAX || !num_in_range(debit->cost))
         return TG_ERR_INVALID;
     memset(named, 0, offsetof(struct claim, ids));
     named->n = (uint16_t)debit->n_scopes;
@@ -305,11 +305,21 @@ static enum tg_err name_scopes(const struct tg_gate *gate, const struct tg_debit
     return TG_OK;
 }
 
-static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
-                           const struct tg_call *call, tg_ms now, struct claim *claim,
-                           struct tg_answer *answer)
+/* The call as this version knows it, which is `given` itself if its caller is of the same. Null: it
+ * was not initialized. */
+static const struct tg_call *call_of(const struct tg_call *given, struct tg_call *copy)
 {
-    enum tg_err err = check_call(call, now);
+    if (given->struct_size == sizeof *given)
+        return given;
+    return sized_read(copy, sizeof *copy, given, CALL_FIRST) ? copy : NULL;
+}
+
+static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
+                           const struct tg_call *given, tg_ms now, struct tg_call *copy,
+                           struct claim *claim, struct tg_answer *answer)
+{
+    const struct tg_call *call = call_of(given, copy);
+    enum tg_err err = call ? check_call(call, now) : TG_ERR_UNINITIALIZED;
 
     /* Field by field, and not what nobody reads before it is set: to clear all takes as long as to
      * look a key up. */
@@ -332,12 +342,14 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     axes_clear(&answer->axes);
     answer->would_deny = 0;
     answer->memory_used = 0;
-    if (!err && call->like) {
+    if (err)
+        return err;
+    if (call->like) {
         passage->has_like = true;
         passage->like = stages_like_id(gate, call);
     }
-    if (err || call->debit.n_scopes == 0)
-        return err;
+    if (call->debit.n_scopes == 0)
+        return TG_OK;
     passage->remote = gate->remote_store;
     if (gate->store) {
         passage->claim = passage->named = claim;
@@ -451,15 +463,19 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
     struct claim claim;
     struct passage passage;
     struct ticket *ticket = NULL;
-    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
-
+    struct tg_call copy;
     struct tg_axes axes;
 
+    if (!gate || !call || !answer)
+        return TG_ERR_NULL;
+    enum tg_err err = set_out(&passage, gate, call, now, &copy, &claim, &made);
     if (err)
         return err;
+    call = passage.call;
     name_peer(&passage);
     bool over = (call->peek || call->known) && limits_refuse(&passage, &axes);
-    spin_lock(&gate->lock);
+    if (!gate_lock(gate))
+        return TG_ERR_REENTERED;
     gate_time(gate, now);
     bool refused = refused_early(&passage, &ticket, &err);
     over = over && !refused && !err;
@@ -471,7 +487,7 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
         ticket->would_deny = (uint16_t)made.would_deny;
         gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
         made.lease = ticket_lease(ticket);
-        made.deadline = ticket->deadline;
+        made.deadline = gate_to_caller(gate, ticket->deadline);
     }
     spin_unlock(&gate->lock);
     if (!err)
@@ -521,7 +537,7 @@ static bool admit_enter(struct passage *passage, tg_lease prechecked, enum tg_er
         ticket->would_deny |= (uint16_t)answer->would_deny;
         answer->step = TG_WAITING;
         answer->lease = ticket_lease(ticket);
-        answer->deadline = ticket->deadline;
+        answer->deadline = gate_to_caller(gate, ticket->deadline);
         return false;
     }
     if (gate->config.policy)
@@ -537,12 +553,16 @@ enum tg_err tg_gate_admit(struct tg_gate *gate, const struct tg_call *call, tg_l
     struct tg_answer made;
     struct claim claim;
     struct passage passage;
-    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
+    struct tg_call copy;
     bool through = false;
 
+    if (!gate || !call || !answer)
+        return TG_ERR_NULL;
+    enum tg_err err = set_out(&passage, gate, call, now, &copy, &claim, &made);
     if (!err && !prechecked)
         name_peer(&passage);
-    spin_lock(&gate->lock);
+    if (!gate_lock(gate))
+        return TG_ERR_REENTERED;
     gate_time(gate, now);
     if (!err)
         through = admit_enter(&passage, prechecked, &err);
@@ -580,7 +600,7 @@ static bool wake_up(struct passage *passage, tg_lease lease, enum tg_err *err)
     } else if (ticket && ticket->state == TICKET_WAITING) {
         passage->answer->step = TG_WAITING;
         passage->answer->lease = lease;
-        passage->answer->deadline = ticket->deadline;
+        passage->answer->deadline = gate_to_caller(gate, ticket->deadline);
     } else if (ticket && ticket->state == TICKET_GRANTED) {
         passage->known = true;
         if (gate->config.policy)
@@ -599,10 +619,14 @@ enum tg_err tg_gate_resume(struct tg_gate *gate, tg_lease lease, const struct tg
     struct tg_answer made;
     struct claim claim;
     struct passage passage;
-    enum tg_err err = set_out(&passage, gate, call, now, &claim, &made);
+    struct tg_call copy;
     bool through = false;
 
-    spin_lock(&gate->lock);
+    if (!gate || !call || !answer)
+        return TG_ERR_NULL;
+    enum tg_err err = set_out(&passage, gate, call, now, &copy, &claim, &made);
+    if (!gate_lock(gate))
+        return TG_ERR_REENTERED;
     gate_time(gate, now);
     if (!err)
         through = wake_up(&passage, lease, &err);
@@ -626,9 +650,12 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
     struct tg_call call;
     enum tg_err err = outcome;
 
-    spin_lock(&gate->lock);
+    if (!gate || !answer || (!axes && !outcome))
+        return TG_ERR_NULL;
+    if (!gate_lock(gate))
+        return TG_ERR_REENTERED;
     gate_time(gate, now);
-    passage.now = num_in_range(now) ? now : gate->latest;
+    passage.now = num_in_range(now) ? now : gate_to_caller(gate, gate->latest);
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
     if (!ticket || ticket->state != TICKET_ASKING) {
         err = TG_ERR_STALE;
@@ -640,7 +667,7 @@ enum tg_err tg_gate_store_answered(struct tg_gate *gate, tg_lease lease, enum tg
         if (ticket->has_slot)
             stages_set_axis(&made.axes, TG_AXIS_CONCURRENCY, ticket->slot);
         made.would_deny = ticket->would_deny;
-        made.deadline = ticket->deadline;
+        made.deadline = gate_to_caller(gate, ticket->deadline);
         made.charge = ticket->claim.cost;
         made.factor = ticket->factor;
         worth_recall(&passage, &call, ticket);
@@ -661,13 +688,18 @@ enum tg_err tg_gate_expect(struct tg_gate *gate, const struct tg_call *call,
     struct tg_answer unused;
     struct claim claim;
     struct passage passage;
-    enum tg_err err = set_out(&passage, gate, call, 0, &claim, &unused);
+    struct tg_call copy;
 
+    if (!gate || !call || !expectation)
+        return TG_ERR_NULL;
+    enum tg_err err = set_out(&passage, gate, call, 0, &copy, &claim, &unused);
     if (err)
         return err;
+    call = passage.call;
     *expectation = (struct tg_expectation){1, call->debit.cost, call->debit.cost};
     if (passage.has_like || (passage.named && passage.named->has_cost)) {
-        spin_lock(&gate->lock);
+        if (!gate_lock(gate))
+            return TG_ERR_REENTERED;
         charge_expect(&passage, expectation);
         spin_unlock(&gate->lock);
     }

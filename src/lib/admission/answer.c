@@ -58,6 +58,16 @@ static void put_number(struct words *words, int64_t number)
     put_text(words, first);
 }
 
+/* A number that printf() has written, whatever the locale puts for the point. */
+static void put_printed(struct words *words, const char *number)
+{
+    for (const char *at = number; *at != 0; at++)
+        if ((*at >= '0' && *at <= '9') || *at == 'e' || *at == '+' || *at == '-')
+            put_bytes(words, at, 1);
+        else if (words->n > 0 && words->text[words->n - 1] != '.')
+            put_bytes(words, ".", 1);
+}
+
 /* Names are somebody's choice. */
 static void put_any_name(struct words *words, const void *name, size_t bytes)
 {
@@ -153,8 +163,9 @@ static void put_refill(struct words *words, const struct tg_limiter_config *conf
         put_number(words, config->limit);
         return;
     }
-    snprintf(text, sizeof text, "%g ", config->refill);
-    put_text(words, text);
+    snprintf(text, sizeof text, "%g", config->refill);
+    put_printed(words, text);
+    put_text(words, " ");
     put_text(words, unit);
     put_text(words, " a second, at most ");
     put_number(words, config->limit);
@@ -195,7 +206,10 @@ void tg_limiter_describe(const struct tg_limiter *limiter, const char *unit, cha
 {
     struct words words = {text, size, 0};
 
-    if (size == 0)
+    if (size == 0 || !text)
+        return;
+    text[0] = 0;
+    if (!limiter || !unit)
         return;
     put_rule(&words, limiter, limiter->config.limit, unit);
     text[words.n] = 0;
@@ -283,13 +297,20 @@ void tg_answer_describe(const struct tg_answer *answer, const struct tg_call *ca
                         size_t size)
 {
     struct words words = {text, size, 0};
+    char number[32];
 
-    if (size == 0)
+    if (size == 0 || !text)
+        return;
+    text[0] = 0;
+    if (!answer || !call)
         return;
     switch (answer->reason) {
     case TG_REASON_MEMORY_PRESSURE:
-        snprintf(text, size, "memory pressure: %.1f%% used", answer->memory_used * 100);
-        return;
+        snprintf(number, sizeof number, "%.1f", answer->memory_used * 100);
+        put_text(&words, "memory pressure: ");
+        put_printed(&words, number);
+        put_text(&words, "% used");
+        break;
     case TG_REASON_PEER_LIMIT:
         describe_peer(&words, answer, call);
         break;

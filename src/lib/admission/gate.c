@@ -17,9 +17,13 @@
 
 /* ---- settings ---- */
 
-void tg_gate_config_init(struct tg_gate_config *config)
+/* What the first versions of these structs ended with. */
+#define GATE_CONFIG_FIRST SIZED_TO(struct tg_gate_config, context)
+#define RELEASE_FIRST SIZED_TO(struct tg_release, work)
+
+void tg_gate_config_init_sized(struct tg_gate_config *config, size_t size)
 {
-    *config = (struct tg_gate_config){
+    struct tg_gate_config defaults = {
         .memory = {.pressure = 0.85, .critical = 0.95, .limit = 0.98},
         .peers = {.limit = 64, .max_peers = 65536},
         .concurrency = {.queue_size = 1024,
@@ -29,21 +33,57 @@ void tg_gate_config_init(struct tg_gate_config *config)
         .lease_ttl = 600000,
         .max_learned = 65536,
     };
-    tg_law_config_init(&config->concurrency.law);
+    tg_law_config_init(&defaults.concurrency.law);
+    sized_init(config, size, &defaults, sizeof defaults, GATE_CONFIG_FIRST);
 }
 
-void tg_call_init(struct tg_call *call)
+void tg_call_init_sized(struct tg_call *call, size_t size)
 {
-    *call = (struct tg_call){.priority = TG_PRIORITY_NORMAL,
-                             .weight = 1,
-                             .value = 1,
-                             .factor = {1, TG_FACTOR_MIN, TG_FACTOR_MAX}};
+    static const struct tg_call defaults = {.priority = TG_PRIORITY_NORMAL,
+                                            .weight = 1,
+                                            .value = 1,
+                                            .factor = {1, TG_FACTOR_MIN, TG_FACTOR_MAX}};
+
+    sized_init(call, size, &defaults, sizeof defaults, CALL_FIRST);
 }
 
-void tg_release_init(struct tg_release *release)
+static const struct tg_release default_release = {.struct_size = sizeof(struct tg_release),
+                                                  .outcome = TG_OUTCOME_OK,
+                                                  .sample_ms = -1,
+                                                  .actual = -1,
+                                                  .work = -1};
+
+void tg_release_init_sized(struct tg_release *release, size_t size)
 {
-    *release =
-        (struct tg_release){.outcome = TG_OUTCOME_OK, .sample_ms = -1, .actual = -1, .work = -1};
+    sized_init(release, size, &default_release, sizeof default_release, RELEASE_FIRST);
+}
+
+/* A release that is none of this version's. Zeros of one that was not initialized are what was not
+ * given: taken for numbers, they would say that the call has used nothing. */
+static __attribute__((noinline)) const struct tg_release *read_release(
+    const struct tg_release *release, struct tg_release *copy)
+{
+    if (!release)
+        return &default_release;
+    if (release->struct_size != 0)
+        return sized_read(copy, sizeof *copy, release, RELEASE_FIRST) ? copy : NULL;
+    *copy = default_release;
+    copy->outcome = release->outcome;
+    if (release->sample_ms < 0 || release->sample_ms > 0)
+        copy->sample_ms = release->sample_ms;
+    if (release->actual != 0)
+        copy->actual = release->actual;
+    if (release->work != 0)
+        copy->work = release->work;
+    return copy;
+}
+
+/* Null: its size is wrong. */
+static const struct tg_release *release_of(const struct tg_release *release,
+                                           struct tg_release *copy)
+{
+    return release && release->struct_size == sizeof *release ? release
+                                                              : read_release(release, copy);
 }
 
 static bool is_mode(enum tg_mode mode)
@@ -147,14 +187,28 @@ static bool over_first(const struct heap_node *a, const struct heap_node *b)
     return x->deadline != y->deadline ? x->deadline < y->deadline : x->arrival < y->arrival;
 }
 
-enum tg_err tg_gate_new(const struct tg_gate_config *config, struct tg_gate **gate,
+/* The settings as this version knows them, if they are sound. */
+static enum tg_err read_config(struct tg_gate_config *to, const struct tg_gate_config *from,
+                               struct tg_problem *problem)
+{
+    enum tg_err err =
+        sized_check(to, sizeof *to, from, GATE_CONFIG_FIRST, "tg_gate_config", problem);
+
+    return err ? err : check_config(to, problem);
+}
+
+enum tg_err tg_gate_new(const struct tg_gate_config *given, struct tg_gate **gate,
                         struct tg_problem *problem)
 {
-    enum tg_err err = check_config(config, problem);
-    struct tg_law_config law = law_of(config);
+    struct tg_gate_config own;
+    const struct tg_gate_config *config = &own;
+    enum tg_err err = read_config(&own, given, problem);
 
+    if (!err && !gate)
+        err = problem_say(problem, TG_ERR_NULL, "gate: %s", tg_strerror(TG_ERR_NULL));
     if (err)
         return err;
+    struct tg_law_config law = law_of(config);
     struct tg_gate *made = aligned_alloc(CACHE_LINE, sizeof *made);
     if (!made)
         return problem_say(problem, TG_ERR_MEMORY, "gate: %s", tg_strerror(TG_ERR_MEMORY));
@@ -194,19 +248,24 @@ void tg_gate_free(struct tg_gate *gate)
     free(gate);
 }
 
-enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_config *config,
-                                tg_ms now, struct tg_problem *problem)
+enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_config *given, tg_ms now,
+                                struct tg_problem *problem)
 {
-    enum tg_err err = check_config(config, problem);
-    struct tg_law_config law = law_of(config);
+    struct tg_gate_config own;
+    const struct tg_gate_config *config = &own;
+    enum tg_err err = read_config(&own, given, problem);
 
+    if (!err && !gate)
+        err = problem_say(problem, TG_ERR_NULL, "gate: %s", tg_strerror(TG_ERR_NULL));
     if (err)
         return err;
+    struct tg_law_config law = law_of(config);
     if (config->store != gate->store || config->remote_store != gate->remote_store ||
         config->seed != gate->seed)
         return problem_say(problem, TG_ERR_INVALID,
                            "gate: store and seed cannot change while it runs");
-    spin_lock(&gate->lock);
+    if (!gate_lock(gate))
+        return problem_say(problem, TG_ERR_REENTERED, "gate: %s", tg_strerror(TG_ERR_REENTERED));
     gate_time(gate, now);
     if (!config->wake && gate_first_wait(gate)) {
         err = problem_say(problem, TG_ERR_INVALID, "gate: calls wait, and need a wake function");
@@ -225,7 +284,8 @@ enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_confi
 
 void tg_gate_set_memory(struct tg_gate *gate, double used)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !gate_lock(gate))
+        return;
     const double thresholds[3] = {gate->config.memory.pressure, gate->config.memory.critical,
                                   gate->config.memory.limit};
 
@@ -289,7 +349,7 @@ static void end_lease(struct tg_gate *gate, struct ticket *ticket, tg_ms now,
 {
     assert(ticket->state == TICKET_ADMITTED);
     bool refused = release->outcome == TG_OUTCOME_REFUSED;
-    tg_ms at = num_in_range(now) ? now : gate->latest;
+    tg_ms at = num_in_range(now) ? now : gate_to_caller(gate, gate->latest);
 
     if (ticket->is_judged)
         worth_ended(gate, ticket, now, refused ? 0 : release->actual, report);
@@ -339,9 +399,12 @@ bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
                      const struct tg_release *release)
 {
     struct worth_report report;
+    struct tg_release copy;
 
     report.policy = NULL;
-    spin_lock(&gate->lock);
+    release = release_of(release, &copy);
+    if (!gate || !release || !gate_lock(gate))
+        return false;
     bool found = release_locked(gate, lease, now, release, &report);
     spin_unlock(&gate->lock);
     if (report.policy)
@@ -351,7 +414,8 @@ bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
 
 bool tg_gate_first_byte_after(struct tg_gate *gate, tg_lease lease, tg_ms now, double sample_ms)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !gate_lock(gate))
+        return false;
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
     bool first = ticket && ticket->state == TICKET_ADMITTED && !ticket->has_begun;
 
@@ -378,17 +442,20 @@ bool tg_gate_first_byte(struct tg_gate *gate, tg_lease lease, tg_ms now)
 
 void tg_gate_set_room(struct tg_gate *gate, int64_t room, tg_ms until, tg_ms now)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !gate_lock(gate))
+        return;
     gate_time(gate, now);
     room = num_max(-TG_NUMBER_MAX, num_min(room, TG_NUMBER_MAX));
-    law_ceiling(&gate->law, gate->latest, num_max(0, gate->in_flight + room), until);
+    law_ceiling(&gate->law, gate->latest, num_max(0, gate->in_flight + room),
+                num_in_range(until) ? gate_from_caller(gate, until) : until);
     gate_grant(gate);
     spin_unlock(&gate->lock);
 }
 
 bool tg_gate_renew(struct tg_gate *gate, tg_lease lease, tg_ms now, tg_ms ttl)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !gate_lock(gate))
+        return false;
     struct ticket *ticket = tickets_find(&gate->tickets, lease);
     bool found = ticket && ticket->state == TICKET_ADMITTED;
 
@@ -410,8 +477,11 @@ static tg_ms next_wait_over(const struct tg_gate *gate)
 
 tg_ms tg_gate_next_deadline(struct tg_gate *gate)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !gate_lock(gate))
+        return INT64_MAX;
     tg_ms at = num_min(next_wait_over(gate), endings_next(&gate->endings));
+    if (at < INT64_MAX)
+        at = gate_to_caller(gate, at);
     spin_unlock(&gate->lock);
     return at;
 }
@@ -424,7 +494,7 @@ static void next_event(struct tg_gate *gate, struct worth_reports *reports)
 {
     tg_ms over = next_wait_over(gate), ends = endings_next(&gate->endings);
 
-    gate_time(gate, num_min(over, ends));
+    gate_advance(gate, num_min(over, ends));
     if (over <= ends)
         gate_end_wait(gate, gate_first_wait(gate));
     else
@@ -435,14 +505,14 @@ static void next_event(struct tg_gate *gate, struct worth_reports *reports)
  * one whose wait would have been over next. */
 static void tick_locked(struct tg_gate *gate, tg_ms now, struct worth_reports *reports)
 {
-    tg_ms until = num_in_range(now) ? num_max(now, gate->latest) : gate->latest;
+    tg_ms until = gate_time_of(gate, now);
 
     while (num_min(next_wait_over(gate), endings_next(&gate->endings)) <= until) {
         if (reports->n == WORTH_BATCH)
             return;
         next_event(gate, reports);
     }
-    gate_time(gate, until);
+    gate_advance(gate, until);
     gate_grant(gate);
     if (gate->latest - gate->tidied_at >= TIDY_MS) {
         peers_tidy(&gate->peers);
@@ -454,9 +524,12 @@ void tg_gate_tick(struct tg_gate *gate, tg_ms now)
 {
     struct worth_reports reports;
 
+    if (!gate)
+        return;
     do {
         reports.n = 0;
-        spin_lock(&gate->lock);
+        if (!gate_lock(gate))
+            return;
         tick_locked(gate, now, &reports);
         spin_unlock(&gate->lock);
         for (size_t i = 0; i < reports.n; i++)

@@ -17,6 +17,7 @@
 #include "lib/admission/ticket.h"
 #include "lib/concurrency/law.h"
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "lib/core/spinlock.h"
 
 struct worth_reports;
@@ -33,6 +34,7 @@ struct tg_gate {
     _Alignas(CACHE_LINE) struct spinlock lock;
     atomic_uint_fast64_t admitted; /* needs no lock */
     tg_ms latest; /* the time, as queue, leases and law see it: it never goes back */
+    tg_ms behind; /* how far the caller's clock is behind that: 0, or more than TG_CLOCK_TRUST */
     int64_t in_flight;
     uint32_t held[TG_PRIORITY_COUNT];    /* slots in flight, by class */
     uint32_t started[TG_PRIORITY_COUNT]; /* slots that were ever given to it, modulo 2^32 */
@@ -50,7 +52,8 @@ struct tg_gate {
     uint64_t seed;
     struct charges charges; /* what calls use, and overdrafts */
     struct tg_gate_config config;
-    uint32_t policy_epoch; /* counts policies, see worth.h */
+    _Atomic(const void *) waker; /* the thread that is in wake(); null: none */
+    uint32_t policy_epoch;       /* counts policies, see worth.h */
     enum memory_state memory;
     double memory_used;
     struct queue queue;
@@ -62,11 +65,46 @@ struct tg_gate {
     struct tg_gate_stats stats; /* counters of what is not the rule */
 };
 
+/* Who finds the lock taken. False: by himself, as he has been called by wake(). */
+bool gate_wait_for_lock(struct tg_gate *gate);
+
+/* Takes the lock for a function of the interface. False: its caller is a wake function, and nothing
+ * may be done. */
+static inline bool gate_lock(struct tg_gate *gate)
+{
+    return !atomic_exchange_explicit(&gate->lock.held, true, memory_order_acquire) ||
+           gate_wait_for_lock(gate);
+}
+
 /* All of these need the lock. */
 
-/* The time for queue, leases and law, which steps if its window is over: whatever happens is an
- * event to it. A time that is out of range does not count. */
-tg_ms gate_time(struct tg_gate *gate, tg_ms now);
+/* What the gate's time is when a caller says `now`, at least the latest. */
+tg_ms gate_time_of(struct tg_gate *gate, tg_ms now);
+
+/* The gate's time becomes `at`, if that is later. */
+void gate_advance(struct tg_gate *gate, tg_ms at);
+
+/* The time that a caller says, for queue, leases and law, which steps if its window is over:
+ * whatever happens is an event to it. A time that is out of range does not count. */
+static inline void gate_time(struct tg_gate *gate, tg_ms now)
+{
+    if (now != gate->latest || gate->behind != 0)
+        gate_advance(gate, gate_time_of(gate, now));
+}
+
+/* Points in time of the caller's clock and of the gate's, which differ if the clock went back. */
+static inline tg_ms gate_from_caller(const struct tg_gate *gate, tg_ms at)
+{
+    return num_add(at, gate->behind);
+}
+
+static inline tg_ms gate_to_caller(const struct tg_gate *gate, tg_ms at)
+{
+    return num_less(at, gate->behind);
+}
+
+/* Calls wake(). */
+void gate_wake(struct tg_gate *gate, const struct ticket *ticket);
 
 /* Tells those whose wait was over before now, and gives slots to those whose turn it is, while
  * there are any. */

@@ -7,9 +7,13 @@
 
 #include <string.h>
 
-void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
+void tg_gate_get_stats_sized(struct tg_gate *gate, struct tg_gate_stats *given, size_t size)
 {
-    spin_lock(&gate->lock);
+    struct tg_gate_stats read = {0};
+    struct tg_gate_stats *stats = &read;
+
+    if (!gate || !given || !gate_lock(gate))
+        return;
     *stats = gate->stats;
     stats->limit = law_limit(&gate->law);
     stats->in_flight = gate->in_flight;
@@ -22,15 +26,17 @@ void tg_gate_get_stats(struct tg_gate *gate, struct tg_gate_stats *stats)
     stats->last_ms = gate->last_sample_ms;
     stats->slot_ms = gate->samples > 0 ? gate->mean_slot_ms : -1;
     spin_unlock(&gate->lock);
+    sized_give(given, size, stats, sizeof *stats);
 }
 
-void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics)
+void tg_gate_get_law_sized(struct tg_gate *gate, struct tg_law_metrics *given, size_t size)
 {
-    spin_lock(&gate->lock);
+    if (!gate || !given || !gate_lock(gate))
+        return;
     const struct law *law = &gate->law;
     bool is_vegas = law->config.law == TG_LAW_VEGAS;
 
-    *metrics = (struct tg_law_metrics){
+    struct tg_law_metrics metrics = {
         .law = law->config.law,
         .limit = law_limit(law),
         .learned = law->learned,
@@ -41,13 +47,16 @@ void tg_gate_get_law(struct tg_gate *gate, struct tg_law_metrics *metrics)
         .baseline_ms = is_vegas ? law->state.vegas.baseline : 0,
     };
     spin_unlock(&gate->lock);
+    sized_give(given, size, &metrics, sizeof metrics);
 }
 
 int64_t tg_gate_peer_calls(struct tg_gate *gate, const void *peer, size_t peer_bytes)
 {
+    if (!gate || !peer)
+        return 0;
     struct table_id id = stages_peer_id(gate, peer, peer_bytes);
-
-    spin_lock(&gate->lock);
+    if (!gate_lock(gate))
+        return 0;
     int64_t calls = peers_calls(&gate->peers, id);
     spin_unlock(&gate->lock);
     return calls;
@@ -101,7 +110,7 @@ static void peek_slot(struct tg_gate *gate, const struct tg_call *call, tg_ms no
         return;
     if (gate->config.concurrency.mode == TG_ENFORCE && waits_may_enter(gate, call, &wait)) {
         answer->step = TG_WAITING;
-        answer->deadline = num_add(gate->latest, wait);
+        answer->deadline = gate_to_caller(gate, num_add(gate->latest, wait));
         return;
     }
     struct tg_decision no = stages_no_slot(gate, call->priority, now);
@@ -113,15 +122,22 @@ enum tg_err tg_gate_peek(struct tg_gate *gate, const struct tg_call *call, tg_ms
                          struct tg_answer *answer)
 {
     struct table_id peer = {0};
+    struct tg_call copy;
 
+    if (!gate || !call || !answer)
+        return TG_ERR_NULL;
+    if (!sized_read(&copy, sizeof copy, call, CALL_FIRST))
+        return TG_ERR_UNINITIALIZED;
+    call = &copy;
     if ((unsigned)call->priority >= TG_PRIORITY_COUNT || !num_in_range(now) ||
         call->peer_limit < 0 || !num_in_range(call->deadline))
         return TG_ERR_INVALID;
-    memset(answer, 0, sizeof *answer);
+    memset(answer, 0, offsetof(struct tg_answer, unused));
     answer->decision = TG_ALLOW_FULL;
     if (call->peer)
         peer = stages_peer_id(gate, call->peer, call->peer_bytes);
-    spin_lock(&gate->lock);
+    if (!gate_lock(gate))
+        return TG_ERR_REENTERED;
     if (!peek_memory(gate, call, now, answer) && !peek_peer(gate, call, peer, now, answer))
         peek_slot(gate, call, now, answer);
     spin_unlock(&gate->lock);

@@ -10,14 +10,63 @@
 
 #include <assert.h>
 
-tg_ms gate_time(struct tg_gate *gate, tg_ms now)
+/* ---- time ---- */
+
+void gate_advance(struct tg_gate *gate, tg_ms at)
 {
-    if (num_in_range(now) && now > gate->latest) {
-        gate->latest = now;
-        law_tick(&gate->law, now);
+    if (at > gate->latest) {
+        gate->latest = at;
+        law_tick(&gate->law, at);
     }
-    return gate->latest;
 }
+
+/* A clock that has gone back was ahead before, or is behind now; nobody knows which. While it is
+ * further back than threads can be apart, the gate's time continues from the latest that was seen,
+ * as fast as the clock: if it was ahead, that is its true pace, and once it is where it was, no
+ * more has passed than should have. Rejected: to follow it back, which would end all waits and
+ * leases if it was behind for a moment. */
+static tg_ms time_gone_back(struct tg_gate *gate, tg_ms now)
+{
+    if (gate->latest - now <= TG_CLOCK_TRUST)
+        gate->behind = 0;
+    else if (gate->behind == 0 || gate->latest - now - gate->behind > TG_CLOCK_TRUST)
+        gate->behind = gate->latest - now;
+    return num_add(now, gate->behind);
+}
+
+tg_ms gate_time_of(struct tg_gate *gate, tg_ms now)
+{
+    if (!num_in_range(now))
+        return gate->latest;
+    if (now < gate->latest)
+        return num_max(gate->latest, time_gone_back(gate, now));
+    gate->behind = 0;
+    return now;
+}
+
+/* ---- the lock, and the one callback that runs under it ---- */
+
+/* Its address is different in each thread. */
+static _Thread_local char this_thread;
+
+bool gate_wait_for_lock(struct tg_gate *gate)
+{
+    /* Relaxed: only the thread itself writes its own address, and it takes that back before it
+     * gives up the lock. */
+    if (atomic_load_explicit(&gate->waker, memory_order_relaxed) == &this_thread)
+        return false;
+    spin_wait(&gate->lock);
+    return true;
+}
+
+void gate_wake(struct tg_gate *gate, const struct ticket *ticket)
+{
+    atomic_store_explicit(&gate->waker, &this_thread, memory_order_relaxed);
+    gate->config.wake(gate->config.context, ticket->waiter);
+    atomic_store_explicit(&gate->waker, NULL, memory_order_relaxed);
+}
+
+/* ---- slots ---- */
 
 void gate_start(struct tg_gate *gate, struct ticket *ticket)
 {
@@ -47,7 +96,7 @@ void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
     heap_remove(&gate->waits, &ticket->wait);
     ticket->state = TICKET_TIMED_OUT;
     gate->queue.classes[ticket->priority].refused_at = gate->latest;
-    gate->config.wake(gate->config.context, ticket->waiter);
+    gate_wake(gate, ticket);
 }
 
 void gate_grant(struct tg_gate *gate)
@@ -71,7 +120,7 @@ void gate_grant(struct tg_gate *gate)
         heap_remove(&gate->waits, &ticket->wait);
         ticket->state = TICKET_GRANTED;
         gate_start(gate, ticket);
-        gate->config.wake(gate->config.context, ticket->waiter);
+        gate_wake(gate, ticket);
     }
 }
 
@@ -130,7 +179,7 @@ static void expire(struct tg_gate *gate, struct ticket *ticket, struct worth_rep
     if (ticket->state == TICKET_ADMITTED) {
         gate->stats.expired++;
         if (ticket->is_judged) {
-            worth_ended(gate, ticket, gate->latest, -1, report);
+            worth_ended(gate, ticket, gate_to_caller(gate, gate->latest), -1, report);
             reports->n += report->policy != NULL;
         }
     }

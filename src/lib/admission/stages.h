@@ -8,6 +8,10 @@
 
 #include "lib/admission/gate.h"
 #include "lib/core/num.h"
+#include "lib/core/sized.h"
+
+/* What the first version of a call ended with. */
+#define CALL_FIRST SIZED_TO(struct tg_call, known)
 
 /* The hint of a refusal for memory or peers, which nobody can foresee the end of. */
 enum { STAGES_HINT_MS = 100 };

@@ -167,6 +167,12 @@ static void begin_waiting(struct tg_gate *gate, const struct law_times *times, i
 
 /* ---- at the door ---- */
 
+/* Until the call's own deadline. */
+static tg_ms time_left(const struct tg_gate *gate, const struct tg_call *call)
+{
+    return num_less(gate_from_caller(gate, call->deadline), gate->latest);
+}
+
 /* How long this call may wait: its class's time, or what is left of its own. */
 static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call,
                       const struct law_times *times)
@@ -178,7 +184,7 @@ static tg_ms may_wait(const struct tg_gate *gate, const struct tg_call *call,
         if (is_known(times))
             wait = num_min(AUTO_WAIT_MAX_MS, num_max(wait, num_ceil(hold_ms(gate, times))));
     }
-    return call->deadline ? num_min(wait, num_less(call->deadline, gate->latest)) : wait;
+    return call->deadline ? num_min(wait, time_left(gate, call)) : wait;
 }
 
 /* The part of the slots that a class gets. */
@@ -252,7 +258,7 @@ bool waits_enter(const struct passage *passage, struct ticket *ticket, enum tg_e
     ticket->deadline = num_add(gate->latest, wait);
     ticket->useful_until = TG_NUMBER_MAX;
     if (call->deadline && is_known(&times)) {
-        double left = (double)num_less(call->deadline, gate->latest);
+        double left = (double)time_left(gate, call);
         ticket->useful_until =
             num_add(gate->latest, num_floor(left - fmin(times.mean_ms, left / 2)));
     }

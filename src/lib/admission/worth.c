@@ -54,11 +54,12 @@ void worth_ended(const struct tg_gate *gate, const struct ticket *ticket, tg_ms 
                  struct worth_report *report)
 {
     struct tg_policy *policy = judge_of(gate, ticket);
-    tg_ms since = ticket->holds_slot ? ticket->started_at : ticket->charged_at;
+    tg_ms since =
+        ticket->holds_slot ? ticket->started_at : gate_from_caller(gate, ticket->charged_at);
 
     assert(ticket->is_judged && ticket->state == TICKET_ADMITTED);
     report->policy = policy && policy->released ? policy : NULL;
-    report->now = num_in_range(now) ? now : gate->latest;
+    report->now = num_in_range(now) ? now : gate_to_caller(gate, gate->latest);
     report->spent = (struct tg_spent){
         .admitted_at = ticket->charged_at,
         .cost = ticket_asked(ticket),

@@ -15,19 +15,33 @@
 #include <string.h>
 
 #include "lib/core/problem.h"
+#include "lib/core/sized.h"
 
 #define ACCOUNTS_MAX ((size_t)1 << 30)
 
 /* ---- making ---- */
 
-void tg_bank_config_init(struct tg_bank_config *config)
+#define BANK_CONFIG_FIRST SIZED_TO(struct tg_bank_config, seed)
+
+void tg_bank_config_init_sized(struct tg_bank_config *config, size_t size)
 {
-    *config = (struct tg_bank_config){.max_accounts = (size_t)1 << 20};
+    static const struct tg_bank_config defaults = {.max_accounts = (size_t)1 << 20};
+
+    sized_init(config, size, &defaults, sizeof defaults, BANK_CONFIG_FIRST);
 }
 
-enum tg_err tg_bank_new(const struct tg_bank_config *config, struct tg_bank **bank,
+enum tg_err tg_bank_new(const struct tg_bank_config *given, struct tg_bank **bank,
                         struct tg_problem *problem)
 {
+    struct tg_bank_config own;
+    const struct tg_bank_config *config = &own;
+    enum tg_err err =
+        sized_check(&own, sizeof own, given, BANK_CONFIG_FIRST, "tg_bank_config", problem);
+
+    if (!err && !bank)
+        err = problem_say(problem, TG_ERR_NULL, "bank: %s", tg_strerror(TG_ERR_NULL));
+    if (err)
+        return err;
     if (config->max_accounts < 1 || config->max_accounts > ACCOUNTS_MAX)
         return problem_say(problem, TG_ERR_INVALID, "max_accounts is %zu; it must be 1 to %zu",
                            config->max_accounts, ACCOUNTS_MAX);
@@ -147,6 +161,8 @@ enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro m
 {
     struct tg_money_answer said = {.reservation = 0};
 
+    if (!bank || !answer)
+        return TG_ERR_NULL;
     if (!money_in_range(money) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
@@ -162,6 +178,8 @@ enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account, tg_micro money
 {
     struct tg_money_answer said = {.reservation = 0};
 
+    if (!bank || !answer)
+        return TG_ERR_NULL;
     if (!money_in_range(money) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
@@ -216,7 +234,7 @@ bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro s
 {
     struct tg_spend line;
 
-    if (reservation == 0)
+    if (!bank || reservation == 0)
         return false;
     spin_lock(&bank->lock);
     struct hold *hold = handles_find(&bank->holds, reservation);

@@ -159,6 +159,8 @@ enum tg_err tg_bank_open(struct tg_bank *bank, tg_account parent, const void *na
 {
     enum tg_err err = check_now(now, problem);
 
+    if (!err && (!bank || !account))
+        err = problem_say(problem, TG_ERR_NULL, "account: %s", tg_strerror(TG_ERR_NULL));
     if (!err && !name && name_bytes > 0)
         err = problem_say(problem, TG_ERR_INVALID, "a name of %zu bytes that is not there",
                           name_bytes);
@@ -174,7 +176,7 @@ enum tg_err tg_bank_open(struct tg_bank *bank, tg_account parent, const void *na
 tg_account tg_bank_find(struct tg_bank *bank, tg_account parent, const void *name,
                         size_t name_bytes)
 {
-    if (!name && name_bytes > 0)
+    if (!bank || (!name && name_bytes > 0))
         return 0;
     struct account_name wanted = name_of(bank, parent, name, name_bytes);
     spin_lock(&bank->lock);
@@ -256,6 +258,8 @@ enum tg_err tg_bank_change(struct tg_bank *bank, tg_account account,
 {
     enum tg_err err = check_now(now, problem);
 
+    if (!err && !bank)
+        err = problem_say(problem, TG_ERR_NULL, "bank: %s", tg_strerror(TG_ERR_NULL));
     if (!err)
         err = check_budgets(budgets, n, problem);
     if (err)
@@ -283,6 +287,8 @@ static enum tg_err restore(struct tg_bank *bank, tg_account number, size_t budge
 enum tg_err tg_bank_restore(struct tg_bank *bank, tg_account account, size_t budget,
                             tg_micro settled, tg_ms now)
 {
+    if (!bank)
+        return TG_ERR_NULL;
     if (!money_in_range(settled) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
@@ -317,6 +323,8 @@ static bool close_some(struct accounts *accounts, struct account *root)
  * the lock in between. The account is held meanwhile, so that it stays. */
 void tg_bank_close(struct tg_bank *bank, tg_account number)
 {
+    if (!bank)
+        return;
     spin_lock(&bank->lock);
     struct account *account = accounts_find(&bank->accounts, number);
     if (account) {

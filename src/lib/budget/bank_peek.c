@@ -7,6 +7,8 @@
  */
 #include "lib/budget/bank.h"
 
+#include "lib/core/sized.h"
+
 /* A book as it is at a time that may be later than what it has been turned to. */
 static struct book book_at(const struct tg_bank *bank, const struct book *book, tg_ms now)
 {
@@ -50,6 +52,8 @@ enum tg_err tg_bank_left(struct tg_bank *bank, tg_account number, tg_ms now, tg_
 {
     struct left found = {0, 0};
 
+    if (!bank || !left)
+        return TG_ERR_NULL;
     if (!num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
@@ -67,17 +71,19 @@ enum tg_err tg_bank_left(struct tg_bank *bank, tg_account number, tg_ms now, tg_
 
 /* ---- what there is ---- */
 
-size_t tg_bank_get_budgets(struct tg_bank *bank, tg_account number, tg_ms now,
-                           struct tg_budget_metrics *budgets)
+size_t tg_bank_get_budgets_sized(struct tg_bank *bank, tg_account number, tg_ms now,
+                                 struct tg_budget_metrics *budgets, size_t size)
 {
     size_t n = 0;
 
+    if (!bank || !budgets)
+        return 0;
     now = num_min(num_max(now, 0), TG_NUMBER_MAX);
     spin_lock(&bank->lock);
     const struct account *account = accounts_find(&bank->accounts, number);
     for (; account && n < account->n_books; n++) {
         struct book book = book_at(bank, &account->books[n], now);
-        budgets[n] = (struct tg_budget_metrics){
+        struct tg_budget_metrics metrics = {
             .amount = book.amount,
             .settled = book.settled,
             .outstanding = book.outstanding,
@@ -86,15 +92,18 @@ size_t tg_bank_get_budgets(struct tg_bank *bank, tg_account number, tg_ms now,
             .begin = book.begin,
             .end = book.end,
         };
+        sized_give((char *)budgets + n * size, size, &metrics, sizeof metrics);
     }
     spin_unlock(&bank->lock);
     return n;
 }
 
-void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats)
+void tg_bank_get_stats_sized(struct tg_bank *bank, struct tg_bank_stats *given, size_t size)
 {
+    if (!bank)
+        return;
     spin_lock(&bank->lock);
-    *stats = (struct tg_bank_stats){
+    struct tg_bank_stats stats = {
         .accounts = bank->accounts.pool.used,
         .reservations = bank->holds.used,
         .overshoots = bank->overshoots,
@@ -102,4 +111,5 @@ void tg_bank_get_stats(struct tg_bank *bank, struct tg_bank_stats *stats)
         .anomalies = bank->anomalies,
     };
     spin_unlock(&bank->lock);
+    sized_give(given, size, &stats, sizeof stats);
 }

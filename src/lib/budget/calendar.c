@@ -121,6 +121,8 @@ static int64_t monday_of(int64_t day)
 
 void tg_window_of(enum tg_per per, const struct tg_zone *zone, tg_ms at, tg_ms *begin, tg_ms *end)
 {
+    if (!begin || !end)
+        return;
     at = num_min(num_max(at, 0), TG_NUMBER_MAX);
     *begin = 0;
     *end = TG_NUMBER_MAX;

@@ -19,7 +19,11 @@
  * with two factors of at most 10^6 are below 2^127.
  */
 #include "lib/budget/money.h"
+
+#include <string.h>
+
 #include "lib/core/num.h"
+#include "lib/core/sized.h"
 
 #define THOUSAND 1000u
 #define MILLION 1000000u
@@ -30,15 +34,45 @@ __extension__ typedef unsigned __int128 exact;
 
 #define SUM_MAX ((exact)1 << 86)
 
-void tg_price_init(struct tg_price *price)
+#define PRICE_FIRST SIZED_TO(struct tg_price, steps)
+
+void tg_price_init_sized(struct tg_price *price, size_t size)
 {
-    *price = (struct tg_price){.cached_input = -1,
-                               .cache_write = -1,
-                               .cache_write_long = -1,
-                               .audio_input = -1,
-                               .image_input = -1,
-                               .audio_output = -1,
-                               .image_output = -1};
+    static const struct tg_price defaults = {.cached_input = -1,
+                                             .cache_write = -1,
+                                             .cache_write_long = -1,
+                                             .audio_input = -1,
+                                             .image_input = -1,
+                                             .audio_output = -1,
+                                             .image_output = -1};
+
+    sized_init(price, size, &defaults, sizeof defaults, PRICE_FIRST);
+}
+
+/* A price that is none of this version's. In one that was not initialized, a kind of token at 0 has
+ * no price of its own: taken for a number, it would be free. */
+static __attribute__((noinline)) const struct tg_price *read_price(const struct tg_price *price,
+                                                                   struct tg_price *copy)
+{
+    if (!price)
+        return NULL;
+    if (price->struct_size != 0)
+        return sized_read(copy, sizeof *copy, price, PRICE_FIRST) ? copy : NULL;
+    memset(copy, 0, sizeof *copy);
+    memcpy(copy, price, PRICE_FIRST);
+    int64_t *const kinds[] = {&copy->cached_input, &copy->cache_write, &copy->cache_write_long,
+                              &copy->audio_input,  &copy->image_input, &copy->audio_output,
+                              &copy->image_output};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (*kinds[i] == 0)
+            *kinds[i] = -1;
+    return copy;
+}
+
+/* Null: there is none, or its size is wrong. */
+static const struct tg_price *price_as_ours(const struct tg_price *price, struct tg_price *copy)
+{
+    return price && price->struct_size == sizeof *price ? price : read_price(price, copy);
 }
 
 /* ---- The parts of a price -------------------------------------------------------------------- */
@@ -123,6 +157,8 @@ static int64_t add_counts(const int64_t *counts, size_t n)
 
 int64_t tg_usage_input(const struct tg_usage *usage)
 {
+    if (!usage)
+        return 0;
     const int64_t counts[] = {usage->input,       usage->cached_input,
                               usage->cache_write, usage->cache_write_long,
                               usage->audio_input, usage->image_input};
@@ -132,6 +168,8 @@ int64_t tg_usage_input(const struct tg_usage *usage)
 
 int64_t tg_usage_output(const struct tg_usage *usage)
 {
+    if (!usage)
+        return 0;
     const int64_t counts[] = {usage->output, usage->audio_output, usage->image_output};
 
     return add_counts(counts, sizeof counts / sizeof counts[0]);
@@ -139,6 +177,8 @@ int64_t tg_usage_output(const struct tg_usage *usage)
 
 void tg_usage_fold(struct tg_usage *usage)
 {
+    if (!usage)
+        return;
     const int64_t input[] = {usage->input, usage->audio_input, usage->image_input};
     const int64_t written[] = {usage->cache_write, usage->cache_write_long};
 
@@ -163,6 +203,11 @@ static void find_step(const struct tg_price *price, int64_t longest, struct fact
 
 tg_micro tg_price_of(const struct tg_price *price, const struct tg_usage *usage)
 {
+    struct tg_price copy;
+
+    price = price_as_ours(price, &copy);
+    if (!price || !usage)
+        return TG_MONEY_MAX;
     int64_t input = price->input;
     struct parts parts = {
         .input = times(usage->input, within(input)) +
@@ -238,8 +283,12 @@ static void bound_rest(const struct tg_price *price, const struct tg_usage_bound
 
 tg_micro tg_price_bound(const struct tg_price *price, const struct tg_usage_bound *bound)
 {
+    struct tg_price copy;
     struct parts parts;
 
+    price = price_as_ours(price, &copy);
+    if (!price || !bound)
+        return TG_MONEY_MAX;
     bound_rest(price, bound, &parts);
     parts.output = times(bound->output, output_bound(price, bound->kinds));
     return sum_parts(&parts);
@@ -249,8 +298,12 @@ int64_t tg_price_affordable(const struct tg_price *price, const struct tg_usage_
                             tg_micro money)
 {
     const exact unit = (exact)MILLION * MILLION;
+    struct tg_price copy;
     struct parts rest;
 
+    price = price_as_ours(price, &copy);
+    if (!price || !bound)
+        return -1;
     bound_rest(price, bound, &rest);
     if (money < 0 || sum_parts(&rest) > money)
         return -1;
@@ -273,7 +326,7 @@ static bool is_absurd(int64_t count)
 
 bool tg_usage_absurd(const struct tg_usage *usage)
 {
-    return is_absurd(usage->input) || is_absurd(usage->cached_input) ||
+    return !usage || is_absurd(usage->input) || is_absurd(usage->cached_input) ||
            is_absurd(usage->cache_write) || is_absurd(usage->output) ||
            is_absurd(usage->cache_write_long) || is_absurd(usage->audio_input) ||
            is_absurd(usage->image_input) || is_absurd(usage->audio_output) ||
@@ -282,6 +335,6 @@ bool tg_usage_absurd(const struct tg_usage *usage)
 
 bool tg_usage_exceeds(const struct tg_usage *usage, const struct tg_usage_bound *bound)
 {
-    return tg_usage_absurd(usage) || tg_usage_input(usage) > bound->input ||
+    return tg_usage_absurd(usage) || !bound || tg_usage_input(usage) > bound->input ||
            tg_usage_output(usage) > bound->output || usage->tool_calls > bound->tool_calls;
 }

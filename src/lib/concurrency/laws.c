@@ -22,6 +22,8 @@ const char *tg_law_name(enum tg_law law)
 
 void tg_law_config_init(struct tg_law_config *config)
 {
+    if (!config)
+        return;
     *config = (struct tg_law_config){
         .window = 1000,
         .vegas = {.alpha = 2, .beta = 8, .min_utilisation = 0.5},
@@ -35,6 +37,8 @@ void tg_law_config_choose(struct tg_law_config *config, enum tg_law law)
 {
     bool moves_fast = law == TG_LAW_GRADIENT2 || law == TG_LAW_AIMD;
 
+    if (!config)
+        return;
     config->law = law;
     config->initial = law == TG_LAW_AUTO || moves_fast ? 20 : 128;
     config->min = law == TG_LAW_AUTO ? 1 : 8;
@@ -122,6 +126,12 @@ enum tg_err tg_law_config_check(const struct tg_law_config *config, struct tg_pr
 {
     enum tg_err err;
 
+    if (!config)
+        return problem_say(problem, TG_ERR_NULL, "law: %s", tg_strerror(TG_ERR_NULL));
+    for (size_t i = 0; i < sizeof config->unused / sizeof config->unused[0]; i++)
+        if (config->unused[i] != 0)
+            return problem_say(problem, TG_ERR_UNINITIALIZED,
+                               "law: unused is not 0; call tg_law_config_init() first");
     if ((unsigned)config->law >= TG_LAW_COUNT)
         return problem_say(problem, TG_ERR_INVALID, "law is %d, which is not the number of a law",
                            (int)config->law);

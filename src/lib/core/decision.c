@@ -8,7 +8,7 @@ struct tg_decision tg_decision_combine(struct tg_decision a, struct tg_decision 
 
 enum tg_axis tg_axes_binding(const struct tg_axes *axes)
 {
-    for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
+    for (int axis = 0; axes && axis < TG_AXIS_COUNT; axis++)
         if (axes->present & 1u << axis && !axes->decision[axis].allowed)
             return (enum tg_axis)axis;
     return TG_AXIS_NONE;
@@ -16,7 +16,7 @@ enum tg_axis tg_axes_binding(const struct tg_axes *axes)
 
 struct tg_decision tg_axes_combine(const struct tg_axes *axes)
 {
-    return axes_combine(axes);
+    return axes ? axes_combine(axes) : TG_ALLOW_FULL;
 }
 
 const struct tg_limit_answer *tg_axes_refusing(const struct tg_axes *axes)
@@ -37,7 +37,7 @@ struct tg_decision tg_decision_fold(const struct tg_decision *decisions, size_t 
 {
     struct tg_decision all = TG_ALLOW_FULL;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; decisions && i < n; i++)
         all = decision_combine(all, decisions[i]);
     return all;
 }

@@ -1,4 +1,5 @@
 /* key_metrics.c - what can be seen of pools and keys. */
+#include "lib/core/sized.h"
 #include "lib/keypool/keyring.h"
 
 enum { LOCKED_AT_ONCE = 64 };
@@ -54,20 +55,25 @@ static void key_metrics_read_key(struct key *key, tg_ms now, struct tg_key_metri
     };
 }
 
-size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from, struct tg_key_metrics *keys,
-                        size_t room)
+size_t tg_pool_get_keys_sized(struct tg_pool *pool, tg_ms now, size_t from,
+                              struct tg_key_metrics *keys, size_t room, size_t size)
 {
-    struct tg_keyring *ring = pool->ring;
     size_t n = 0, stop;
 
+    if (!pool || !keys)
+        return 0;
+    struct tg_keyring *ring = pool->ring;
     do {
         spin_lock(&ring->lock);
         tg_ms at = keyring_advance(ring, now);
         size_t all = pool->roster.n_keys, there = all > from ? all - from : 0;
         there = there < room ? there : room;
         stop = n + LOCKED_AT_ONCE < there ? n + LOCKED_AT_ONCE : there;
-        for (; n < stop; n++)
-            key_metrics_read_key(pool->roster.keys[from + n], at, &keys[n]);
+        for (; n < stop; n++) {
+            struct tg_key_metrics metrics;
+            key_metrics_read_key(pool->roster.keys[from + n], at, &metrics);
+            sized_give((char *)keys + n * size, size, &metrics, sizeof metrics);
+        }
         bool more = n < there;
         spin_unlock(&ring->lock);
         if (!more)
@@ -75,10 +81,13 @@ size_t tg_pool_get_keys(struct tg_pool *pool, tg_ms now, size_t from, struct tg_
     } while (true);
 }
 
-void tg_pool_get_metrics(struct tg_pool *pool, struct tg_pool_metrics *metrics)
+void tg_pool_get_metrics_sized(struct tg_pool *pool, struct tg_pool_metrics *given, size_t size)
 {
+    if (!pool)
+        return;
     spin_lock(&pool->ring->lock);
-    *metrics = (struct tg_pool_metrics){
+    struct tg_pool_metrics metrics = {
         .acquired = pool->acquired, .no_key = pool->no_key, .n_keys = pool->roster.n_keys};
     spin_unlock(&pool->ring->lock);
+    sized_give(given, size, &metrics, sizeof metrics);
 }

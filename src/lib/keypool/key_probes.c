@@ -46,6 +46,8 @@ static struct credential *first_to_probe(const struct tg_keyring *ring)
 
 bool tg_keyring_next_probe(struct tg_keyring *ring, tg_ms now, struct tg_probe *probe)
 {
+    if (!ring || !probe)
+        return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     struct credential *credential = first_to_probe(ring);
@@ -74,6 +76,8 @@ static struct credential *probed_credential(const struct tg_keyring *ring, uint6
 void tg_keyring_probed(struct tg_keyring *ring, const struct tg_probe *probe,
                        enum tg_probe_result result, tg_ms now)
 {
+    if (!ring || !probe)
+        return;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     struct credential *credential = probed_credential(ring, probe->id);
@@ -92,6 +96,8 @@ void tg_keyring_probed(struct tg_keyring *ring, const struct tg_probe *probe,
 
 tg_ms tg_keyring_next_deadline(struct tg_keyring *ring)
 {
+    if (!ring)
+        return INT64_MAX;
     spin_lock(&ring->lock);
     const struct credential *credential = first_to_probe(ring);
     tg_ms due = credential ? credential->timer.due : INT64_MAX;
@@ -102,6 +108,8 @@ tg_ms tg_keyring_next_deadline(struct tg_keyring *ring)
 bool tg_keyring_enable(struct tg_keyring *ring, const char *provider, const char *name,
                        bool enabled, tg_ms now)
 {
+    if (!ring || !provider || !name)
+        return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     struct credential *credential =

@@ -32,6 +32,8 @@ static void key_remote_set_terms(const struct key *key, const struct key_group *
 
 bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease id, struct tg_key_terms *terms)
 {
+    if (!ring || !terms)
+        return false;
     spin_lock(&ring->lock);
     const struct key_lease *lease = key_remote_find(ring, id);
     if (lease)
@@ -43,9 +45,12 @@ bool tg_keyring_terms(struct tg_keyring *ring, tg_key_lease id, struct tg_key_te
 size_t tg_pool_peek_terms(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                           struct tg_key_terms *terms, void **owners, size_t room)
 {
-    struct tg_key_call fitted;
+    struct tg_key_call copy, fitted;
     size_t n = 0;
 
+    call = pool_read_call(call, &copy);
+    if (!pool || !call || !terms || !owners)
+        return 0;
     spin_lock(&pool->ring->lock);
     keyring_advance(pool->ring, now);
     call = pool_fit_call(pool, call, &fitted);
@@ -98,6 +103,8 @@ bool tg_keyring_hold_off(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
     struct leavings leavings = {NULL, NULL};
     struct tg_key_ending ending;
 
+    if (!ring || !told)
+        return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     struct key_lease *lease = key_remote_find(ring, id);

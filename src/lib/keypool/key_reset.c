@@ -27,6 +27,8 @@ static void reset_key(struct tg_keyring *ring, struct key *key, tg_ms now)
 
 bool tg_keyring_reset(struct tg_keyring *ring, const char *provider, const char *name, tg_ms now)
 {
+    if (!ring || !provider || !name)
+        return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     struct credential *credential =

@@ -4,25 +4,38 @@
 #include <stdlib.h>
 
 #include "lib/core/problem.h"
+#include "lib/core/sized.h"
 
-void tg_pool_spec_init(struct tg_pool_spec *spec)
+void tg_pool_spec_init_sized(struct tg_pool_spec *spec, size_t size)
 {
-    *spec =
-        (struct tg_pool_spec){.breaker_failures = 5, .breaker_open = 30000, .affinity_ttl = 600000};
+    static const struct tg_pool_spec defaults = {
+        .breaker_failures = 5, .breaker_open = 30000, .affinity_ttl = 600000};
+
+    sized_init(spec, size, &defaults, sizeof defaults, POOL_SPEC_FIRST);
 }
 
-void tg_keyring_spec_init(struct tg_keyring_spec *spec)
+void tg_keyring_spec_init_sized(struct tg_keyring_spec *spec, size_t size)
 {
-    *spec = (struct tg_keyring_spec){
+    static const struct tg_keyring_spec defaults = {
         .cooldown = 60000, .cooldown_max = 3600000, .probe_every = 60000, .max_affinity = 65536};
+
+    sized_init(spec, size, &defaults, sizeof defaults, KEYRING_SPEC_FIRST);
 }
 
 /* An empty ring, which then becomes what the spec says. */
-enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec, struct tg_keyring **ring,
+enum tg_err tg_keyring_new(const struct tg_keyring_spec *given, struct tg_keyring **ring,
                            struct tg_problem *problem)
 {
-    struct tg_keyring *fresh = calloc(1, sizeof *fresh);
+    struct tg_keyring_spec own;
+    const struct tg_keyring_spec *spec = &own;
+    enum tg_err err =
+        sized_check(&own, sizeof own, given, KEYRING_SPEC_FIRST, "tg_keyring_spec", problem);
 
+    if (!err && !ring)
+        err = problem_say(problem, TG_ERR_NULL, "ring: %s", tg_strerror(TG_ERR_NULL));
+    if (err)
+        return err;
+    struct tg_keyring *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a ring");
     if (pthread_mutex_init(&fresh->changing, NULL)) {
@@ -34,7 +47,7 @@ enum tg_err tg_keyring_new(const struct tg_keyring_spec *spec, struct tg_keyring
     heap_init(&fresh->probes, timer_before);
     random_init(&fresh->random, spec->chance ? spec->chance : spec->seed, 0);
     fresh->seed = spec->seed;
-    enum tg_err err = tg_keyring_change(fresh, spec, 0, problem);
+    err = tg_keyring_change(fresh, given, 0, problem);
     if (err)
         tg_keyring_free(fresh);
     else
@@ -105,6 +118,8 @@ void tg_keyring_free(struct tg_keyring *ring)
 
 struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *provider, const char *model)
 {
+    if (!ring || !provider || !model)
+        return NULL;
     spin_lock(&ring->lock);
     struct tg_pool *pool = pair_pool(pairs_find(ring->pools, ring->n_pools, provider, model));
     if (pool && !pool->in_spec)

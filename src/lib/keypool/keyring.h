@@ -24,6 +24,12 @@
 #ifndef TG_KEYPOOL_KEYRING_H
 #define TG_KEYPOOL_KEYRING_H
 
+/* What the first versions of these structs ended with; see core/sized.h. */
+#define POOL_SPEC_FIRST SIZED_TO(struct tg_pool_spec, affinity_ttl)
+#define KEYRING_SPEC_FIRST SIZED_TO(struct tg_keyring_spec, chance)
+
+enum { KEYS_MAX = 1 << 20 }; /* keys of a pool, pools and groups */
+
 #include <pthread.h>
 
 #include "lib/core/hash_table.h"
@@ -205,6 +211,9 @@ struct key *pool_choose(struct tg_pool *pool, const struct tg_key_call *call, ui
 bool key_was_tried(const struct key *key, const struct tg_key_call *call);
 
 /* ---- pool.c ---- */
+
+/* A caller's call as this version knows it. Null: there is none, or its size is wrong. */
+const struct tg_key_call *pool_read_call(const struct tg_key_call *call, struct tg_key_call *copy);
 
 /* The call, with no more tokens than the largest key holds, unless what it asks for is more. */
 const struct tg_key_call *pool_fit_call(const struct tg_pool *pool, const struct tg_key_call *call,

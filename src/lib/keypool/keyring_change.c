@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "lib/core/problem.h"
+#include "lib/core/sized.h"
 #include "lib/keypool/keyring_plan.h"
 
 /* A heap with room for all it will have, so that adding to it cannot fail. */
@@ -247,8 +248,42 @@ static enum tg_err change(struct tg_keyring *ring, const struct tg_keyring_spec 
     return TG_OK;
 }
 
-enum tg_err tg_keyring_change(struct tg_keyring *ring, const struct tg_keyring_spec *spec,
-                              tg_ms now, struct tg_problem *problem)
+/* The pools of a spec as this version knows them, or null: they are so already, and stay where they
+ * are. They stand as far apart as the first says; all have to say the same. */
+static enum tg_err read_pools(const struct tg_keyring_spec *spec, struct tg_pool_spec **pools,
+                              struct tg_problem *problem)
+{
+    const char *given = (const char *)spec->pools;
+    size_t apart = spec->n_pools > 0 && spec->pools ? spec->pools->struct_size : 0;
+    enum tg_err err = TG_OK;
+
+    *pools = NULL;
+    if (!spec->pools || spec->n_pools > KEYS_MAX) /* the check says so */
+        return TG_OK;
+    if (apart != sizeof **pools) {
+        *pools = calloc(spec->n_pools + 1, sizeof **pools);
+        if (!*pools)
+            return problem_say(problem, TG_ERR_MEMORY, "no memory for %zu pools", spec->n_pools);
+    }
+    for (size_t i = 0; !err && i < spec->n_pools; i++) {
+        const struct tg_pool_spec *from = (const void *)(given + i * apart);
+        struct tg_pool_spec unused;
+        err = sized_check(*pools ? &(*pools)[i] : &unused, sizeof unused, from, POOL_SPEC_FIRST,
+                          "tg_pool_spec", problem);
+        if (!err && from->struct_size != apart)
+            err = problem_say(problem, TG_ERR_UNINITIALIZED,
+                              "pool %zu: struct_size is %zu, and that of the first pool %zu", i + 1,
+                              from->struct_size, apart);
+    }
+    if (err) {
+        free(*pools);
+        *pools = NULL;
+    }
+    return err;
+}
+
+static enum tg_err change_as_ours(struct tg_keyring *ring, const struct tg_keyring_spec *spec,
+                                  tg_ms now, struct tg_problem *problem)
 {
     enum tg_err err = keyring_check(spec, problem);
 
@@ -261,5 +296,26 @@ enum tg_err tg_keyring_change(struct tg_keyring *ring, const struct tg_keyring_s
     (void)pthread_mutex_lock(&ring->changing);
     err = change(ring, spec, now, problem);
     (void)pthread_mutex_unlock(&ring->changing);
+    return err;
+}
+
+enum tg_err tg_keyring_change(struct tg_keyring *ring, const struct tg_keyring_spec *spec,
+                              tg_ms now, struct tg_problem *problem)
+{
+    struct tg_keyring_spec own;
+    struct tg_pool_spec *pools;
+    enum tg_err err =
+        sized_check(&own, sizeof own, spec, KEYRING_SPEC_FIRST, "tg_keyring_spec", problem);
+
+    if (!err && !ring)
+        err = problem_say(problem, TG_ERR_NULL, "ring: %s", tg_strerror(TG_ERR_NULL));
+    if (!err)
+        err = read_pools(&own, &pools, problem);
+    if (err)
+        return err;
+    if (pools)
+        own.pools = pools;
+    err = change_as_ours(ring, &own, now, problem);
+    free(pools);
     return err;
 }

@@ -7,7 +7,7 @@
 #include "lib/core/problem.h"
 #include "lib/keypool/keyring.h"
 
-enum { FAILURES_MAX = 1000, KEYS_MAX = 1 << 20, AFFINITY_MAX = 1 << 26 };
+enum { FAILURES_MAX = 1000, AFFINITY_MAX = 1 << 26 };
 
 int pair_compare(const char *provider, const char *name, const struct pair *with)
 {

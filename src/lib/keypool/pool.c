@@ -8,21 +8,74 @@
 #define XXH_INLINE_ALL
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
+#include "lib/core/sized.h"
 #include "lib/keypool/keyring.h"
 
 #define HELD_GAIN (1.0 / 8)
 
-void tg_key_call_init(struct tg_key_call *call)
+/* ---- what a caller gives ---- */
+
+#define KEY_CALL_FIRST SIZED_TO(struct tg_key_call, n_tried)
+#define KEY_REPORT_FIRST SIZED_TO(struct tg_key_report, cool_until)
+
+void tg_key_call_init_sized(struct tg_key_call *call, size_t size)
 {
-    *call = (struct tg_key_call){0};
+    static const struct tg_key_call defaults = {0};
+
+    sized_init(call, size, &defaults, sizeof defaults, KEY_CALL_FIRST);
 }
 
-void tg_key_report_init(struct tg_key_report *report)
+static const struct tg_key_report default_report = {.struct_size = sizeof(struct tg_key_report),
+                                                    .outcome = TG_KEY_OK,
+                                                    .sent = true,
+                                                    .tokens = -1,
+                                                    .latency_ms = -1};
+
+void tg_key_report_init_sized(struct tg_key_report *report, size_t size)
 {
-    *report = (struct tg_key_report){
-        .outcome = TG_KEY_OK, .sent = true, .tokens = -1, .latency_ms = -1, .cool_until = 0};
+    sized_init(report, size, &default_report, sizeof default_report, KEY_REPORT_FIRST);
+}
+
+/* A call that is none of this version's. Its defaults are zeros, initialized or not. */
+static __attribute__((noinline)) const struct tg_key_call *read_key_call(
+    const struct tg_key_call *call, struct tg_key_call *copy)
+{
+    if (!call)
+        return NULL;
+    if (call->struct_size != 0)
+        return sized_read(copy, sizeof *copy, call, KEY_CALL_FIRST) ? copy : NULL;
+    memset(copy, 0, sizeof *copy);
+    memcpy(copy, call, KEY_CALL_FIRST);
+    return copy;
+}
+
+const struct tg_key_call *pool_read_call(const struct tg_key_call *call, struct tg_key_call *copy)
+{
+    if (!call || call->struct_size != sizeof *call)
+        call = read_key_call(call, copy);
+    return call;
+}
+
+/* A report that is none of this version's. Zeros of one that was not initialized are what was not
+ * given: taken as they are, they would say that nothing was sent. */
+static __attribute__((noinline)) const struct tg_key_report *read_report(
+    const struct tg_key_report *report, struct tg_key_report *copy)
+{
+    if (!report)
+        return &default_report;
+    if (report->struct_size != 0)
+        return sized_read(copy, sizeof *copy, report, KEY_REPORT_FIRST) ? copy : NULL;
+    *copy = default_report;
+    copy->outcome = report->outcome;
+    copy->cool_until = report->cool_until;
+    if (report->tokens != 0)
+        copy->tokens = report->tokens;
+    if (report->latency_ms < 0 || report->latency_ms > 0)
+        copy->latency_ms = report->latency_ms;
+    return copy;
 }
 
 /* ---- acquire ---- */
@@ -51,17 +104,29 @@ const struct tg_key_call *pool_fit_call(const struct tg_pool *pool, const struct
     return fitted;
 }
 
+/* There is no key for what is no call. */
+static void refuse_misuse(struct tg_key_answer *answer)
+{
+    if (answer)
+        *answer = (struct tg_key_answer){.retry_after_ms = TG_UNSATISFIABLE};
+}
+
 void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                      struct tg_key_answer *answer)
 {
+    struct tg_key_call copy, fitted;
+    struct key_lease *lease = NULL;
+    struct key *key = NULL;
+
+    call = pool_read_call(call, &copy);
+    if (!pool || !call || !answer) {
+        refuse_misuse(answer);
+        return;
+    }
     struct tg_keyring *ring = pool->ring;
     /* The seed never changes, so the lock is not needed for it. */
     uint64_t hash =
         call->affinity ? XXH3_64bits_withSeed(call->affinity, call->affinity_bytes, ring->seed) : 0;
-    struct tg_key_call fitted;
-    struct key_lease *lease = NULL;
-    struct key *key = NULL;
-
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
     call = pool_fit_call(pool, call, &fitted);
@@ -84,8 +149,13 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
 void tg_pool_peek(struct tg_pool *pool, const struct tg_key_call *call, tg_ms now,
                   struct tg_key_answer *answer)
 {
-    struct tg_key_call fitted;
+    struct tg_key_call copy, fitted;
 
+    call = pool_read_call(call, &copy);
+    if (!pool || !call || !answer) {
+        refuse_misuse(answer);
+        return;
+    }
     spin_lock(&pool->ring->lock);
     now = keyring_advance(pool->ring, now);
     pool_refuse(pool, pool_fit_call(pool, call, &fitted), now, answer);
@@ -182,7 +252,12 @@ bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease id, tg_ms now,
                     const struct tg_key_report *report, struct tg_key_ending *ending)
 {
     struct leavings leavings = {NULL, NULL};
+    struct tg_key_report copy;
 
+    if (!report || report->struct_size != sizeof *report)
+        report = read_report(report, &copy);
+    if (!ring || !report || !ending)
+        return false;
     spin_lock(&ring->lock);
     /* Timers are left for the next acquire: nobody asks for a key here. */
     if (now > ring->now)

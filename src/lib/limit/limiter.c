@@ -29,6 +29,8 @@ const char *tg_strategy_name(enum tg_strategy strategy)
 
 void tg_limiter_config_init(struct tg_limiter_config *config, enum tg_strategy strategy)
 {
+    if (!config)
+        return;
     memset(config, 0, sizeof *config);
     config->strategy = strategy;
 }
@@ -109,11 +111,13 @@ static const char *left_over(const struct tg_limiter_config *given)
 enum tg_err tg_limiter_init(struct tg_limiter *limiter, const struct tg_limiter_config *config,
                             struct tg_problem *problem)
 {
-    const struct limit_strategy *strategy = limit_strategy_of(config->strategy);
-    struct tg_limiter_config given = *config;
     struct tg_limiter made;
     enum tg_err err;
 
+    if (!limiter || !config)
+        return problem_say(problem, TG_ERR_NULL, "limiter: %s", tg_strerror(TG_ERR_NULL));
+    const struct limit_strategy *strategy = limit_strategy_of(config->strategy);
+    struct tg_limiter_config given = *config;
     if (!strategy)
         return problem_say(problem, TG_ERR_UNKNOWN, "%d is not the number of a strategy",
                            (int)config->strategy);
@@ -134,7 +138,8 @@ enum tg_err tg_limiter_init(struct tg_limiter *limiter, const struct tg_limiter_
 
 void tg_limiter_make_settled(struct tg_limiter *limiter)
 {
-    const struct limit_strategy *strategy = limit_strategy_of(limiter->config.strategy);
+    const struct limit_strategy *strategy =
+        limiter ? limit_strategy_of(limiter->config.strategy) : NULL;
 
     if (!strategy || limiter->ops != &strategy->ops || limiter->settled)
         return;

@@ -202,6 +202,8 @@ static enum tg_err check_missing(const struct limit_strategy *strategy,
 enum tg_err tg_limiter_config_parse(struct tg_limiter_config *config, const char *spec,
                                     struct tg_problem *problem)
 {
+    if (!config || !spec)
+        return problem_say(problem, TG_ERR_NULL, "spec: %s", tg_strerror(TG_ERR_NULL));
     struct piece rest = {spec, strlen(spec)};
     struct piece name = cut(&rest, ':');
 

@@ -19,6 +19,7 @@
 
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
+#include "lib/core/sized.h"
 #include "lib/policy/adaptive.h"
 #include "lib/policy/online.h"
 
@@ -41,14 +42,17 @@ const char *tg_prices_name(enum tg_prices prices)
     return (unsigned)prices < TG_PRICES_COUNT ? names[prices] : NULL;
 }
 
-void tg_bid_config_init(struct tg_bid_config *config)
+#define BID_CONFIG_FIRST SIZED_TO(struct tg_bid_config, online)
+
+void tg_bid_config_init_sized(struct tg_bid_config *config, size_t size)
 {
-    *config = (struct tg_bid_config){
+    struct tg_bid_config defaults = {
         .prices = TG_PRICES_WORKLOAD,
         .sample_window = 500,
         .online = {.window = 60000, .guard = true},
     };
-    tg_workload_init(&config->workload);
+    tg_workload_init(&defaults.workload);
+    sized_init(config, size, &defaults, sizeof defaults, BID_CONFIG_FIRST);
 }
 
 /* ---- a call's numbers ---- */
@@ -285,9 +289,11 @@ static enum tg_err begin_online(const struct tg_bid_config *config, struct bid *
     return err ? err : online_new(config, &bid->online, problem);
 }
 
-enum tg_err tg_bid_new(const struct tg_bid_config *config, struct tg_policy **policy,
+enum tg_err tg_bid_new(const struct tg_bid_config *given, struct tg_policy **policy,
                        struct tg_problem *problem)
 {
+    struct tg_bid_config own;
+    const struct tg_bid_config *config = &own;
     static enum tg_err (*const begin[TG_PRICES_COUNT])(const struct tg_bid_config *, struct bid *,
                                                        struct tg_problem *) = {
         [TG_PRICES_DUALS] = begin_duals,
@@ -296,7 +302,13 @@ enum tg_err tg_bid_new(const struct tg_bid_config *config, struct tg_policy **po
         [TG_PRICES_ONLINE] = begin_online,
     };
     struct bid *made;
+    enum tg_err err =
+        sized_check(&own, sizeof own, given, BID_CONFIG_FIRST, "tg_bid_config", problem);
 
+    if (!err && !policy)
+        err = problem_say(problem, TG_ERR_NULL, "policy: %s", tg_strerror(TG_ERR_NULL));
+    if (err)
+        return err;
     if ((unsigned)config->prices >= TG_PRICES_COUNT)
         return problem_say(problem, TG_ERR_INVALID,
                            "prices is %d; it must be duals, workload, adaptive or online",
@@ -305,7 +317,7 @@ enum tg_err tg_bid_new(const struct tg_bid_config *config, struct tg_policy **po
     if (!made)
         return problem_say(problem, TG_ERR_MEMORY, "policy: %s", tg_strerror(TG_ERR_MEMORY));
     made->prices = config->prices;
-    enum tg_err err = begin[config->prices](config, made, problem);
+    err = begin[config->prices](config, made, problem);
     if (err)
         free(made);
     else
@@ -328,6 +340,8 @@ void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals)
 {
     const struct bid *bid = (struct bid *)policy;
 
+    if (!bid || !duals)
+        return;
     if (bid->adaptive)
         adaptive_get_duals(bid->adaptive, duals);
     else if (bid->online)
@@ -336,26 +350,31 @@ void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals)
         *duals = bid->duals;
 }
 
-void tg_bid_get_guard(struct tg_policy *policy, struct tg_bid_guard *guard)
+void tg_bid_get_guard_sized(struct tg_policy *policy, struct tg_bid_guard *given, size_t size)
 {
     const struct bid *bid = (struct bid *)policy;
+    struct tg_bid_guard guard = {.factor = 1};
 
-    *guard = (struct tg_bid_guard){.factor = 1};
+    if (!bid)
+        return;
     if (bid->online)
-        online_get_guard(bid->online, guard);
+        online_get_guard(bid->online, &guard);
+    sized_give(given, size, &guard, sizeof guard);
 }
 
 size_t tg_bid_save(struct tg_policy *policy, void *bytes, size_t room)
 {
     const struct bid *bid = (struct bid *)policy;
 
-    return bid->online ? online_save(bid->online, bytes, room) : 0;
+    return bid && bid->online ? online_save(bid->online, bytes, room) : 0;
 }
 
 enum tg_err tg_bid_load(struct tg_policy *policy, const void *bytes, size_t n, tg_ms now)
 {
     const struct bid *bid = (struct bid *)policy;
 
+    if (!bid || !bytes)
+        return TG_ERR_NULL;
     return bid->online && num_in_range(now) && online_load(bid->online, bytes, n, now)
                ? TG_OK
                : TG_ERR_INVALID;

@@ -13,12 +13,14 @@
 
 void tg_type_init(struct tg_type *type)
 {
-    *type = (struct tg_type){.cost = 1, .value = 1, .weight = 1, .hold_s = TG_NO_HOLD};
+    if (type)
+        *type = (struct tg_type){.cost = 1, .value = 1, .weight = 1, .hold_s = TG_NO_HOLD};
 }
 
 void tg_workload_init(struct tg_workload *workload)
 {
-    *workload = (struct tg_workload){.types = NULL};
+    if (workload)
+        *workload = (struct tg_workload){.types = NULL};
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -162,10 +164,12 @@ static double objective_of(const struct fluid_program *program)
 enum tg_err tg_fluid_solve(const struct tg_workload *workload, struct tg_duals *duals,
                            double *fractions, double *objective, struct tg_problem *problem)
 {
-    enum tg_err err = check_workload(workload, problem);
-    bool holds = workload->conc_budget_s > 0;
     struct table table;
 
+    if (!workload || !duals)
+        return problem_say(problem, TG_ERR_NULL, "workload: %s", tg_strerror(TG_ERR_NULL));
+    enum tg_err err = check_workload(workload, problem);
+    bool holds = workload->conc_budget_s > 0;
     if (err != TG_OK)
         return err;
     fill_table(workload, &table);

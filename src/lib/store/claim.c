@@ -39,7 +39,8 @@ struct work {
 
 static bool is_valid(const struct tg_debit *debit)
 {
-    return num_in_range(debit->cost) && debit->n_scopes >= 1 && debit->n_scopes <= TG_SCOPES_MAX &&
+    return num_in_range(debit->cost) && debit->scopes && debit->n_scopes >= 1 &&
+           debit->n_scopes <= TG_SCOPES_MAX && (!debit->root_bytes || debit->root) &&
            (debit->charging == TG_CHARGE_ATOMIC || debit->charging == TG_CHARGE_PER_AXIS);
 }
 
@@ -55,8 +56,10 @@ enum tg_err claim_make(const struct tg_store *store, const struct tg_debit *debi
     for (size_t i = 0; i < debit->n_scopes; i++) {
         const struct tg_scope *scope = &debit->scopes[i];
         const struct limit_set *set = limit_sets_get(&store->common.sets, scope->limits);
-        XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, store->seed);
 
+        if (!scope->key && scope->key_bytes > 0)
+            return TG_ERR_NULL;
+        XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, store->seed);
         if (i == 0 && !debit->root)
             claim->shard = store_shard_of(store, hash.high64);
         if (!set)

@@ -239,6 +239,8 @@ enum tg_err tg_store_redefine(struct tg_store *store, const struct tg_redefiniti
     struct changes all = {.store = store, .now = now};
     enum tg_err err = TG_OK;
 
+    if (!store || (!list && n > 0))
+        return problem_say(problem, TG_ERR_NULL, "store: %s", tg_strerror(TG_ERR_NULL));
     if (!num_in_range(now))
         return problem_say(problem, TG_ERR_INVALID, "the time is out of range");
     if (n == 0)

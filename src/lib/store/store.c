@@ -16,6 +16,7 @@
 #include "lib/core/decision.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
+#include "lib/core/sized.h"
 #include "lib/store/claim.h"
 
 enum {
@@ -27,9 +28,13 @@ enum {
 
 /* ---- making and freeing ---- */
 
-void tg_store_config_init(struct tg_store_config *config)
+#define STORE_CONFIG_FIRST SIZED_TO(struct tg_store_config, shards)
+
+void tg_store_config_init_sized(struct tg_store_config *config, size_t size)
 {
-    *config = (struct tg_store_config){.memory_bytes = (size_t)64 << 20};
+    static const struct tg_store_config defaults = {.memory_bytes = (size_t)64 << 20};
+
+    sized_init(config, size, &defaults, sizeof defaults, STORE_CONFIG_FIRST);
 }
 
 static uint32_t default_shards(size_t memory_bytes)
@@ -56,14 +61,21 @@ static enum tg_err check_config(const struct tg_store_config *config, struct tg_
     return TG_OK;
 }
 
-enum tg_err tg_store_new(const struct tg_store_config *config, struct tg_store **store,
+enum tg_err tg_store_new(const struct tg_store_config *given, struct tg_store **store,
                          struct tg_problem *problem)
 {
-    enum tg_err err = check_config(config, problem);
-    uint32_t n = config->shards ? config->shards : default_shards(config->memory_bytes);
+    struct tg_store_config own;
+    const struct tg_store_config *config = &own;
+    enum tg_err err =
+        sized_check(&own, sizeof own, given, STORE_CONFIG_FIRST, "tg_store_config", problem);
 
+    if (!err && !store)
+        err = problem_say(problem, TG_ERR_NULL, "store: %s", tg_strerror(TG_ERR_NULL));
+    if (!err)
+        err = check_config(config, problem);
     if (err)
         return err;
+    uint32_t n = config->shards ? config->shards : default_shards(config->memory_bytes);
     struct tg_store *made = calloc(1, sizeof *made);
     struct shard *shards = aligned_alloc(CACHE_LINE, n * sizeof *shards);
     if (!made || !shards) {
@@ -97,6 +109,8 @@ void tg_store_free(struct tg_store *store)
 enum tg_err tg_store_define(struct tg_store *store, const struct tg_limit *limits, size_t n,
                             tg_limits *set, struct tg_problem *problem)
 {
+    if (!store || !set || (!limits && n > 0))
+        return problem_say(problem, TG_ERR_NULL, "limits: %s", tg_strerror(TG_ERR_NULL));
     return limit_sets_add(&store->common.sets, limits, n, set, problem);
 }
 
@@ -152,6 +166,9 @@ static bool take_usual(struct tg_store *store, const struct tg_debit *debit, tg_
                        struct tg_decision *decision)
 {
     const struct tg_scope *scope = debit->scopes;
+
+    if (!scope || (!scope->key && scope->key_bytes > 0))
+        return false;
     XXH128_hash_t hash = XXH3_128bits_withSeed(scope->key, scope->key_bytes, store->seed);
     struct shard *shard = &store->shards[store_shard_of(store, hash.high64)];
     struct table_id id = table_id(hash.low64, hash.high64, scope->limits);
@@ -189,6 +206,8 @@ static __attribute__((noinline)) enum tg_err take_any(struct tg_store *store,
 enum tg_err tg_store_take(struct tg_store *store, const struct tg_debit *debit, tg_ms now,
                           struct tg_decision *decision, struct tg_axes *axes)
 {
+    if (!store || !debit || !decision)
+        return TG_ERR_NULL;
     if (debit->n_scopes == 1 && !axes && take_usual(store, debit, now, decision))
         return TG_OK;
     return take_any(store, debit, now, decision, axes);
@@ -199,8 +218,10 @@ enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit, 
 {
     struct tg_axes answers;
     struct claim claim;
-    enum tg_err err = num_in_range(now) ? claim_make(store, debit, &claim) : TG_ERR_INVALID;
 
+    if (!store || !debit || !decision)
+        return TG_ERR_NULL;
+    enum tg_err err = num_in_range(now) ? claim_make(store, debit, &claim) : TG_ERR_INVALID;
     if (err)
         return err;
     claim_peek(store, &claim, now, &answers);
@@ -210,14 +231,19 @@ enum tg_err tg_store_peek(struct tg_store *store, const struct tg_debit *debit, 
     return TG_OK;
 }
 
-size_t tg_store_peek_scope(struct tg_store *store, const struct tg_debit *debit, size_t scope,
-                           tg_ms now, struct tg_limit_metrics *limits)
+size_t tg_store_peek_scope_sized(struct tg_store *store, const struct tg_debit *debit, size_t scope,
+                                 tg_ms now, struct tg_limit_metrics *limits, size_t size)
 {
+    struct tg_limit_metrics found[TG_LIMITS_MAX];
     struct claim claim;
 
-    if (!num_in_range(now) || scope >= debit->n_scopes || claim_make(store, debit, &claim))
+    if (!store || !debit || !limits || !num_in_range(now) || scope >= debit->n_scopes ||
+        claim_make(store, debit, &claim))
         return 0;
-    return claim_peek_scope(store, &claim, scope, now, limits);
+    size_t n = claim_peek_scope(store, &claim, scope, now, found);
+    for (size_t i = 0; i < n; i++)
+        sized_give((char *)limits + i * size, size, &found[i], sizeof found[i]);
+    return n;
 }
 
 /* So many debits are on their way from memory at once. A core can wait for 10 to 20 cache lines
@@ -230,6 +256,13 @@ void tg_store_take_many(struct tg_store *store, const struct tg_debit *debits, s
     struct claim batch[BATCH];
     struct tg_axes axes;
 
+    if (!errs)
+        return;
+    if (!store || !debits || !decisions) {
+        for (size_t i = 0; i < n; i++)
+            errs[i] = TG_ERR_NULL;
+        return;
+    }
     for (size_t done = 0; done < n; done += BATCH) {
         size_t count = n - done < BATCH ? n - done : BATCH;
 
@@ -254,6 +287,9 @@ enum tg_err tg_store_refund(struct tg_store *store, const struct tg_debit *debit
                             tg_ms charged_at)
 {
     struct claim claim;
+
+    if (!store || !debit)
+        return TG_ERR_NULL;
     enum tg_err err = num_in_range(now) && num_in_range(charged_at)
                           ? claim_make(store, debit, &claim)
                           : TG_ERR_INVALID;
@@ -267,6 +303,9 @@ enum tg_err tg_store_settle(struct tg_store *store, const struct tg_debit *debit
                             tg_ms charged_at, int64_t actual)
 {
     struct claim claim;
+
+    if (!store || !debit)
+        return TG_ERR_NULL;
     enum tg_err err = num_in_range(now) && num_in_range(charged_at) && num_in_range(actual)
                           ? claim_make(store, debit, &claim)
                           : TG_ERR_INVALID;
@@ -280,6 +319,8 @@ size_t tg_store_sweep(struct tg_store *store, tg_ms now)
 {
     size_t forgotten = 0;
 
+    if (!store)
+        return 0;
     for (uint64_t i = 0; i <= store->shard_mask; i++) {
         struct shard *shard = &store->shards[i];
         spin_lock(&shard->lock);
@@ -292,8 +333,10 @@ size_t tg_store_sweep(struct tg_store *store, tg_ms now)
     return forgotten;
 }
 
-void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *stats)
+void tg_store_get_stats_sized(struct tg_store *store, struct tg_store_stats *stats, size_t size)
 {
+    if (!store)
+        return;
     struct tg_store_stats sum = {
         .memory_bytes = atomic_load_explicit(&store->common.memory_used, memory_order_relaxed),
         .refused = atomic_load_explicit(&store->refused, memory_order_relaxed),
@@ -306,5 +349,5 @@ void tg_store_get_stats(struct tg_store *store, struct tg_store_stats *stats)
         sum.forgotten += shard->forgotten;
         spin_unlock(&shard->lock);
     }
-    *stats = sum;
+    sized_give(stats, size, &sum, sizeof sum);
 }

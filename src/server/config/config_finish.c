@@ -496,6 +496,7 @@ void config_finish_price(struct reader *reader, const struct yaml_node *node, st
         {"image_output", offsetof(struct tg_price, image_output)},
     };
 
+    into->struct_size = sizeof *into; /* so that a kind at 0 is free */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (!is_given(price, kinds[i].name)) /* it costs what a plainer kind does */
             *(int64_t *)((char *)into + kinds[i].offset) = -1;

@@ -481,6 +481,7 @@ static void cycles_of_raising_and_lowering_leave_exactly_the_limit(void **state)
     struct tg_gate_config config = gate_config_slots(&log, 100);
     struct tg_gate *gate = must_gate(&config);
     struct tg_call call = call_of(TG_PRIORITY_HIGH);
+    struct tg_call low = call_of(TG_PRIORITY_LOW);
     static tg_lease leases[200];
     (void)state;
 
@@ -495,8 +496,7 @@ static void cycles_of_raising_and_lowering_leave_exactly_the_limit(void **state)
         tg_lease lease = must_allow(gate, &call, NOW + 300 + i);
         must_set_limit(gate, &config, 100 - i % 50, NOW + 300 + i);
         assert_true(finish(gate, lease, NOW + 300 + i));
-        must_refuse(gate, &(struct tg_call){.priority = TG_PRIORITY_LOW, .weight = 1},
-                    NOW + 300 + i, TG_REASON_CONCURRENCY);
+        must_refuse(gate, &low, NOW + 300 + i, TG_REASON_CONCURRENCY);
     }
     must_set_limit(gate, &config, 100, NOW + 600);
     for (int i = 0; i < 100; i++)

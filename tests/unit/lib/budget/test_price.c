@@ -32,7 +32,10 @@ static void prices_come_to_what_a_pencil_says(void **state)
         {{.input = 2500000, .cached_input = -1, .cache_write = -1},
          {.cached_input = 100, .cache_write = 100},
          500},
-        {{.input = 2500000}, {.cached_input = 100, .cache_write = 100}, 0},
+        {{.input = 2500000}, {.cached_input = 100, .cache_write = 100}, 500}, /* not initialized */
+        {{.struct_size = sizeof(struct tg_price), .input = 2500000},
+         {.cached_input = 100, .cache_write = 100},
+         0},
         {{.input = 0}, {.input = 100, .cached_input = 100, .cache_write = 100, .output = 100}, 0},
         {{.per_call = 42}, {.input = 0}, 42},
     };
