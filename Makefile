@@ -196,6 +196,10 @@ help:
 	@echo 'make format     the layout that lint wants'
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make install-lib  the library alone: header, archive, shared library, pkg-config file, documents'
+	@echo 'make deb        Debian packages; make image: an OCI image; make chart: check and render the Helm chart'
+	@echo 'make site       the documentation as a site; make dist: the source; make sbom: what the program is made of'
+	@echo 'make release    all of it in build/dist, with checksums; TOLLGATE_SIGN_KEY signs them'
+	@echo 'make ship-test  tests of all that, as root: a bare Debian, the image, two builds that must not differ'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'VARIANT=clang|ship|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'
@@ -242,6 +246,8 @@ clean:
 
 # test, check, fuzz and soak.
 include tools/test.mk
+# deb, image, chart, site, dist and ship-test.
+include tools/ship.mk
 
 # ---- How ---------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@
 #   TOLLGATE_CLANG_O0 TOLLGATE_CLANG_O3   (not set by `make check`: then skip)
 #   TOLLGATE_SHIP                     the program as it is installed, without asserts (likewise)
 #   BUILD CC CXX                      tests/api: the folder with the libraries, and the compilers
-#   VALIDATORS                        tests/tools: the folder with validators from PyPI (`make check`: none)
+#   VALIDATORS SITE_TOOLS             tests/tools: folders with validators and mkdocs from PyPI (`make check`: none)
 #   E2E_MODULES E2E_SERVE             tests/e2e: the folder with the clients, options of serve
 
 GOLDEN := O0 O3 clang-O0 clang-O3
 # Tests run with asserts, in every variant; the program without them has to print the same as the others,
 # and is installed by a test.
-GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ VALIDATORS=$(VALIDATORS) \
+GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) \
     $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS) $(TOOL_TESTS)
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
     $(call programs,$(BUILD)/clang,$(UNIT_SRC)) $(CLI_TESTS) \
@@ -84,7 +84,7 @@ fuzz:
         variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
 test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz variant-ship \
                $(GOLDEN:%=variant-%)
-variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(VALIDATORS)/installed
+variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
 variant-ship:             ; @$(MAKE) VARIANT=ship all
 variant-asan:

@@ -1,0 +1,69 @@
+# ship.mk - the part of the Makefile that makes what is given to others: packages, an image, a chart, a
+# site, a source archive, a list of what is in them, and checksums with a signature.
+
+.PHONY: deb image chart site dist sbom release ship-test ship-image
+
+# From a copy of the tree under build/deb; lintian's complaints are errors.
+deb:
+	@tools/deps build ship
+	@tools/deb
+
+image:
+	@tools/deps build
+	@$(MAKE) VARIANT=ship ship-image
+ship-image: $(B)/tollgate
+	@tools/image $(B)/tollgate $(BUILD)/image
+
+# helm is a module of Go, whose compiler has to be newer than Debian 12's: 1.21, which gets what it needs.
+HELM_VERSION := v3.21.4
+HELM := $(BUILD)/helm/helm
+$(HELM):
+	$(call say,go,$@)
+	$(Q)mkdir -p $(@D) && GOBIN=$(abspath $(@D)) go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) \
+	    >$(@D)/go.log 2>&1 || { cat $(@D)/go.log; exit 1; }
+
+# Checks the chart and renders it anew for each set of values; what it becomes is in the tree, so that
+# a change shows there, and `make test` need not build helm.
+chart: $(HELM)
+	@HELM=$(HELM) tools/render-chart
+
+SITE_TOOLS := $(BUILD)/site-tools
+$(SITE_TOOLS)/installed: packaging/site/requirements.txt
+	$(call say,pip,$@)
+	$(Q)python3 -m venv --clear $(@D) && { $(@D)/bin/python -m pip install --disable-pip-version-check \
+	    --no-deps --no-compile --only-binary :all: -r $< >$(@D)/pip.log 2>&1 || \
+	      { cat $(@D)/pip.log; exit 1; }; }
+	$(Q)touch $@
+site: $(SITE_TOOLS)/installed
+	@$(SITE_TOOLS)/bin/python tools/site $(BUILD)/site
+
+# The source as it is committed.
+dist:
+	@tools/dist $(BUILD)/dist
+
+# What the program is made of.
+sbom: $(BUILD)/ship/tollgate
+	@mkdir -p $(BUILD)/dist
+	@tools/sbom $(BUILD)/ship/tollgate >$(BUILD)/dist/tollgate-$(VERSION).spdx.json
+ifneq ($(VARIANT),ship)
+$(BUILD)/ship/tollgate: FORCE
+	@$(MAKE) VARIANT=ship $@
+endif
+
+# Everything in build/dist, with checksums; TOLLGATE_SIGN_KEY is the key of gpg that signs them.
+release:
+	@tools/deps build ship
+	@$(MAKE) dist sbom
+	@$(MAKE) image deb
+	@cp $(BUILD)/image/*.oci.tar $(BUILD)/deb/*.deb $(BUILD)/dist/
+	@tools/sign $(BUILD)/dist
+
+# What takes long and needs root: packages in a bare Debian, the image, two builds that must not differ.
+ship-test:
+	@tools/deps build test ship
+	@$(MAKE) VARIANT=ship ship-image
+	@$(MAKE) deb
+	@$(MAKE) $(HELM) $(SITE_TOOLS)/installed $(VALIDATORS)/installed
+	@TEST_TIMEOUT=3600 JOBS=1 tools/run-tests @ship TOLLGATE=$(BUILD)/ship/tollgate IMAGE=$(BUILD)/image \
+	    DEBS=$(BUILD)/deb HELM=$(HELM) VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) \
+	    $(wildcard tests/ship/*.sh) tests/tools/chart.sh tests/tools/site.sh tests/tools/manual.sh
