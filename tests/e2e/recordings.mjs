@@ -33,8 +33,7 @@ const busy = {
     },
     models: {
         spare: { provider: 'oai', price: { input: 1, output: 2 }, max_output_tokens: 4096,
-            concurrency: { law: 'vegas', initial: 6, min: 2, max: 8, window: '100ms' },
-            key_limits: { k1: { concurrency: 2 }, k2: { rpm: 600, tpm: 60000 } } },
+            concurrency: { law: 'vegas', initial: 6, min: 2, max: 8, window: '100ms' } },
     },
     oai: { keys: keys(2, { rpm: 6000, tpm: 600000 }) },
     tenants: [
