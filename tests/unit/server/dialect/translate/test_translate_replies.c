@@ -518,8 +518,7 @@ static void errors_keep_their_class(void **state)
 static void an_overflow_of_the_context_is_told_in_the_clients_form(void **state)
 {
     static const char *const texts[] = {
-        "This model s maximum context length is 128000 tokens. However, your messages resulted in "
-        "130001 tokens.",
+        "This model s maximum context length is 128000 tokens, your messages have 130001.",
         "prompt is too long: 130001 tokens > 128000 maximum",
         "The input token count (130001) exceeds the maximum number of tokens allowed (128000).",
     };
