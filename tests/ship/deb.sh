@@ -11,7 +11,7 @@ if [ "${1:-}" != inside ]; then
         mkdir -p "$(dirname "$chroot")"
         # What the package asks of Debian is in it already, so that the test itself needs no network.
         wanted=$(for package in "$debs"/tollgate_*.deb; do dpkg-deb -f "$package" Depends; done |
-            tr ',' '\n' | sed 's/[ (|].*//; s/^ *//' | sed 's/^ *\([^ ]*\).*/\1/' | grep -v '^$' | paste -sd ,)
+            tr ',' '\n' | sed 's/^ *//; s/[ (|].*//' | paste -sd ,)
         mmdebstrap --quiet --format=tar --variant=minbase --include="$wanted,man-db" bookworm "$chroot.new" || exit 1
         mv "$chroot.new" "$chroot"
     fi
@@ -84,7 +84,9 @@ running="$running $!"
 serve() {
     log=$1
     shift
-    as_user tollgate serve -c /etc/tollgate/tollgate.yaml "$@" >"$log" 2>&1 &
+    # No shell stays in between, so that signals reach the gateway.
+    (exec chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid tollgate --regid tollgate \
+        --clear-groups tollgate serve -c /etc/tollgate/tollgate.yaml "$@") >"$log" 2>&1 &
     gateway=$!
     running="$running $gateway"
 }
