@@ -3,9 +3,11 @@
  */
 #include "net_call_kit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/core/num.h"
 #include "server/obs/log_internal.h"
@@ -13,6 +15,7 @@
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
 #include "server/runtime/observe.h"
+#include "server/runtime/recorder.h"
 #include "server/tenancy/virtual_key.h"
 
 #define DAY_MS INT64_C(86400000)
@@ -163,12 +166,36 @@ const char *call_kit_line(void)
     return text;
 }
 
+void call_kit_record(void)
+{
+    struct tg_problem problem;
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    call_kit_observe(true);
+    assert_true(fd >= 0);
+    if (!recorder_begin(call_kit.gateway, fd, &problem))
+        fail_msg("%s", problem.text);
+    close(fd);
+}
+
+const char *call_kit_recorded(void)
+{
+    static char text[8192];
+    struct slice line = text_out_written(&kit_lane.wide);
+
+    assert_true(line.n < sizeof text);
+    memcpy(text, line.at, line.n);
+    text[line.n] = '\0';
+    return text;
+}
+
 void call_kit_close(void)
 {
     proxy_service.stop(&call_kit.worker);
     if (call_kit.worker.log != NULL) {
         log_ring_fini(&kit_lane.lines);
         log_ring_fini(&kit_lane.arrivals);
+        text_out_fini(&kit_lane.wide);
         gateway_observe_end(call_kit.gateway);
     }
     json_reader_free(call_kit.worker.reader);

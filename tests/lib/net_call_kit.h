@@ -141,6 +141,10 @@ void call_kit_observe(bool recorded);
 /* The line that the log, or the recording if there is one, got last. */
 const char *call_kit_line(void);
 
+/* Records, too; and the last line of the recording that has operations. */
+void call_kit_record(void);
+const char *call_kit_recorded(void);
+
 /* Moves the clock, firing the timers that are due in their order. */
 void call_kit_pass(tg_ms ms);
 
