@@ -184,7 +184,8 @@ const char *call_kit_recorded(void)
     struct slice line = text_out_written(&kit_lane.wide);
 
     assert_true(line.n < sizeof text);
-    memcpy(text, line.at, line.n);
+    if (line.n > 0)
+        memcpy(text, line.at, line.n);
     text[line.n] = '\0';
     return text;
 }

@@ -59,6 +59,72 @@ static void a_budget_that_is_spent_says_until_when(void **state)
     }
 }
 
+/* The budget that refused is named by who has it, among others of the same amount or period. */
+static void a_refusal_by_money_names_whose_budget_it_is(void **state)
+{
+    static const struct {
+        const char *top, *tenant, *text;
+        bool dated;
+    } rows[] = {
+        {"budgets: [{usd: 0.0001, per: day}]\n", "budgets: [{usd: 9, per: day}]",
+         "budget of everyone: 0.0001 USD a day, asked 0.00017, left 0.0001, which this call can "
+         "never fit into",
+         false},
+        {"budgets: [{usd: 9, per: week}]\n", "budgets: [{usd: 0.0002, per: week}]",
+         "budget of tenant one: 0.0002 USD a week, asked 0.00017, left 0.00003", true},
+        {"budgets: [{usd: 9, per: total}]\n", "budgets: [{usd: 0.0002, per: total}]",
+         "budget of tenant one: 0.0002 USD in total, asked 0.00017, left 0.00003", false},
+        {"budgets: [{usd: 0.0002, per: month}]\n", "budgets: [{usd: 0.0002, per: total}]",
+         "budget of everyone: 0.0002 USD a month, asked 0.00017, left 0.00003", true},
+        {"budgets: [{usd: 0.0002, per: total}]\n", "budgets: [{usd: 0.0003, per: total}]",
+         "budget of everyone: 0.0002 USD in total, asked 0.00017, left 0.00003", false},
+        {"", "users: {from: \"header:x-user\", each: {budgets: [{usd: 0.0002, per: day}]}}",
+         "budget of user u: 0.0002 USD a day, asked 0.00017, left 0.00003", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct call_kit_config config = {.top = rows[i].top, .tenant = rows[i].tenant};
+        begin(&config);
+        call_client_says("x-user", "u");
+        if (strstr(rows[i].text, "never") == NULL) {
+            call_client_ask(&other, CALL_KIT_BODY);
+            call_out_reply(call_kit_out(), 200, JSON,
+                           "{\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":150,"
+                           "\"completion_tokens\":10,\"total_tokens\":160}}");
+            call_client_gone(&other, HTTP_DONE);
+        }
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_in(client.body, rows[i].text);
+        assert_int_equal(strstr(client.head, "x-tollgate-reset-at") != NULL, rows[i].dated);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_close();
+    }
+}
+
+/* Not even one token would fit: nothing is suggested. */
+static void a_refusal_suggests_nothing_that_does_not_fit(void **state)
+{
+    static const struct {
+        const char *tenant;
+        bool fits;
+    } rows[] = {{"budgets: [{usd: 0.00015, per: total}]", false},
+                {"budgets: [{usd: 0.000151, per: total}]", false},
+                {"budgets: [{usd: 0.000152, per: total}]", true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&(struct call_kit_config){.tenant = rows[i].tenant});
+        call_client_ask(&client, CALL_KIT_BODY); /* 150 for its input, and 2 a token */
+        assert_int_equal(client.status, 400);
+        assert_int_equal(strstr(client.body, "; max_tokens of 1 would fit") != NULL, rows[i].fits);
+        if (!rows[i].fits)
+            expect_not_in(client.body, "would fit");
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 static void a_budget_that_others_have_reserved_may_be_asked_again(void **state)
 {
     const struct call_kit_config config = {.remote = true};
@@ -987,6 +1053,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_that_is_spent_says_until_when),
+        cmocka_unit_test(a_refusal_by_money_names_whose_budget_it_is),
+        cmocka_unit_test(a_refusal_suggests_nothing_that_does_not_fit),
         cmocka_unit_test(a_budget_that_others_have_reserved_may_be_asked_again),
         cmocka_unit_test(money_that_cannot_be_reserved_is_explained),
         cmocka_unit_test(limits_that_cannot_be_checked_are_explained),

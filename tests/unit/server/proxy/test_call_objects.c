@@ -6,10 +6,10 @@
 
 #include "server/runtime/object_owners.h"
 
-#define ROWS                                                                                       \
-    "passthrough: [{path: /v1/files, provider: p, per_call: 0},\n"                                 \
-    "  {path: \"/v1/files/*\", provider: p, per_call: 0},\n"                                       \
-    "  {path: /v1/things, provider: p, per_call: 0},\n"                                           \
+#define ROWS                                                       \
+    "passthrough: [{path: /v1/files, provider: p, per_call: 0},\n" \
+    "  {path: \"/v1/files/*\", provider: p, per_call: 0},\n"       \
+    "  {path: /v1/things, provider: p, per_call: 0},\n"            \
     "  {path: \"/v1/*/of/*\", provider: p, per_call: 0}]\n"
 #define REFUSE "unknown_objects: refuse\n" ROWS
 
@@ -245,9 +245,13 @@ static void an_object_in_a_body_is_its_makers_whatever_its_type(void **state)
         {"application/x-www-form-urlencoded", "a=b&file_id=file-mine1", 0},
         {"application/x-www-form-urlencoded", "a=%zz", 400},
         {"multipart/form-data; boundary=b",
-         "--b\r\ncontent-disposition: form-data; name=\"file_id\"\r\n\r\nfile-other1\r\n--b--\r\n", 404},
+         "--b\r\ncontent-disposition: form-data; name=\"file_id\"\r\n\r\n"
+         "file-other1\r\n--b--\r\n",
+         404},
         {"multipart/form-data; boundary=b",
-         "--b\r\ncontent-disposition: form-data; name=\"file_id\"\r\n\r\nfile-mine1\r\n--b--\r\n", 0},
+         "--b\r\ncontent-disposition: form-data; name=\"file_id\"\r\n\r\n"
+         "file-mine1\r\n--b--\r\n",
+         0},
         {"multipart/form-data", "{\"file_id\":\"file-mine1\"}", 400},
     };
 
@@ -364,8 +368,8 @@ static void what_is_deleted_is_nobodys(void **state)
     call_kit_close();
 }
 
-#define LIST                                                                                       \
-    "{\"data\":[{\"id\":\"file-mine1\"},{\"id\":\"file-other1\"},{\"id\":\"file-nobody1\"},"       \
+#define LIST                                                                                 \
+    "{\"data\":[{\"id\":\"file-mine1\"},{\"id\":\"file-other1\"},{\"id\":\"file-nobody1\"}," \
     "{\"id\":\"file-all1\"}]}"
 
 static void a_list_shows_the_caller_its_own(void **state)
@@ -424,8 +428,8 @@ static void a_list_that_is_packed_is_not_shown(void **state)
 /* ---- responses ---- */
 
 #define ASK "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":10"
-#define RESPONSE(id)                                                                               \
-    "{\"id\":\"" id "\",\"object\":\"response\",\"status\":\"completed\",\"output\":[],"           \
+#define RESPONSE(id)                                                                     \
+    "{\"id\":\"" id "\",\"object\":\"response\",\"status\":\"completed\",\"output\":[]," \
     "\"usage\":{\"input_tokens\":5,\"output_tokens\":3}}"
 
 static void a_response_is_its_callers(void **state)

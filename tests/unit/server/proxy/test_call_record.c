@@ -93,7 +93,7 @@ static void a_retry_says_what_was_tried(void **state)
     call_kit_pass(5);
     call_out_data(call_kit_out(), CHUNK);
     call_client_gone(&client, HTTP_HANGUP);
-    /* Of an attempt that cannot be known, the rest of what was reserved is uncertain. */
+    /* The attempt may have cost all that was reserved: what is not known of it is uncertain. */
     const char *text = ops();
     expect_in(text, RESERVE KEY ",\"to\":\"key\",\"key\":K\n"
                                 "key_end\",\"outcome\":\"limited\",\"sent\":true,\"latency\":5\n"
@@ -126,7 +126,8 @@ static void the_stores_answers_are_kept(void **state)
     expect_in(ops(), refused);
     call_kit.money_no.contended = true;
     call_and_reply(200);
-    expect_in(ops(), "store\",\"at\":\"money\",\"to\":\"refused\",\"reason\":\"budget_contended\"\n");
+    expect_in(ops(),
+              "store\",\"at\":\"money\",\"to\":\"refused\",\"reason\":\"budget_contended\"\n");
     call_kit.money = REMOTE_FAILS;
     call_and_reply(200);
     expect_in(ops(), RESERVE "store\",\"at\":\"money\",\"to\":\"failed\"\nsettle\",\"spent\":0\n");

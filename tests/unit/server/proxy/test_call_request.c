@@ -272,6 +272,18 @@ static void a_passthrough_costs_its_price_a_call(void **state)
     reply_and_end(200, "audio/mpeg", "sound");
     assert_string_equal(client.body, "sound");
     assert_int_equal(client.call->spent, 33);
+    call_client_ask_at(&client, "/v1/audio", "1"); /* one byte is a body, too */
+    assert_int_equal(client.status, 400);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_new(&client);
+    client.in.head.target = slice_of("/v1/audio");
+    client.fields[1].value = slice_of("audio/wav");
+    call_step(client.call, CALL_ON_HEAD, NULL);
+    call_client_body(&client, "1");
+    call_client_end(&client);
+    assert_string_equal(call_kit_out()->body, "1");
+    assert_int_equal(call_kit_out()->length, 1);
+    reply_and_end(200, "audio/mpeg", "sound");
     call_kit_close();
 }
 
