@@ -196,6 +196,76 @@ static enum tg_err change_users(struct spending *spending, const struct forest *
     return TG_OK;
 }
 
+/* ---- Tenants that are gone ---- */
+
+static bool has_outstanding(struct spending *spending, tg_account account, tg_ms now)
+{
+    struct tg_budget_metrics metrics[TG_BUDGETS_MAX];
+    size_t n = tg_bank_get_budgets(spending->bank, account, now, metrics);
+
+    for (size_t i = 0; i < n; i++)
+        if (metrics[i].outstanding > 0)
+            return true;
+    return false;
+}
+
+/* Keeps it, and all above it: closing one closes what is under it. */
+static void keep_retired(struct spending *spending, tg_account account)
+{
+    for (size_t i = 0; account != 0 && i < spending->n_retired;) {
+        struct retired *one = &spending->retired[i];
+        if (one->account != account) {
+            i++;
+            continue;
+        }
+        if (one->kept)
+            return;
+        one->kept = true;
+        account = one->parent;
+        i = 0;
+    }
+}
+
+/* Closes the accounts of tenants that are not in the new tree. Those with calls in flight stay
+ * until a later change finds these settled. */
+static void close_gone(struct spending *spending, const struct forest *forest, tg_ms now)
+{
+    const struct forest *before = &spending->forest;
+    size_t n = 0;
+
+    for (size_t i = 0; i < before->n; i++) {
+        const struct node *node = &before->nodes[i];
+        tg_account parent =
+            node->parent != SPENDING_TOP ? atomic_load(&before->nodes[node->parent].account) : 0;
+        if (forest_with(forest, node->account) != NULL)
+            continue;
+        if (array_reserve(&spending->retired, &spending->max_retired, spending->n_retired + 1))
+            spending->retired[spending->n_retired++] =
+                (struct retired){node->account, parent, false};
+        else
+            tg_bank_close(spending->bank, node->account);
+    }
+    for (size_t i = 0; i < spending->n_retired; i++)
+        spending->retired[i].kept = false;
+    for (size_t i = 0; i < spending->n_retired; i++)
+        if (has_outstanding(spending, spending->retired[i].account, now))
+            keep_retired(spending, spending->retired[i].account);
+    for (size_t i = 0; i < spending->n_users && spending->n_retired > 0; i++)
+        if (forest_with(forest, spending->users[i].tenant) == NULL &&
+            has_outstanding(spending, spending->users[i].account, now))
+            keep_retired(spending, spending->users[i].tenant);
+    for (size_t i = 0; i < spending->n_retired; i++) {
+        const struct retired one = spending->retired[i];
+        if (forest_with(forest, one.account) != NULL)
+            continue; /* it is back */
+        if (one.kept)
+            spending->retired[n++] = one;
+        else
+            tg_bank_close(spending->bank, one.account);
+    }
+    spending->n_retired = n;
+}
+
 static bool fail_bank(enum tg_err err, const struct tg_problem *why, struct tg_problem *problem)
 {
     return problem_fail(problem, "budgets cannot be set up: %s%s%s", tg_strerror(err),
@@ -218,9 +288,8 @@ static bool spending_set_up(struct spending *spending, struct forest *forest,
         for (size_t i = 0; i < forest->n; i++)
             assert(atomic_load(&forest->nodes[i].account) != 0);
     forest_sort_accounts(forest);
-    for (size_t i = 0; err == TG_OK && i < spending->forest.n; i++)
-        if (forest_with(forest, spending->forest.nodes[i].account) == NULL)
-            tg_bank_close(spending->bank, spending->forest.nodes[i].account);
+    if (err == TG_OK)
+        close_gone(spending, forest, now);
     if (err == TG_OK)
         err = change_users(spending, forest, now, &why);
     for (size_t i = 0; err == TG_OK && i < restore->n_users; i++)
@@ -355,6 +424,7 @@ void spending_free(struct spending *spending)
     tg_bank_free(spending->bank);
     forest_free(&spending->forest);
     free(spending->users);
+    free(spending->retired);
     spending_free_adopted(spending);
     pthread_mutex_destroy(&spending->users_lock);
     pthread_rwlock_destroy(&spending->lock);

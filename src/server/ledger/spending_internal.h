@@ -14,6 +14,13 @@ struct user {
     tg_account tenant, account;
 };
 
+/* The account of a tenant that is no longer in the tree, while its calls, or those beneath it, have
+ * yet to settle: if it comes back, they are its own. */
+struct retired {
+    tg_account account, parent;
+    bool kept;
+};
+
 /* A call that another process has in flight. */
 struct adopted {
     uint64_t source, call;
@@ -39,6 +46,8 @@ struct spending {
     const struct clock *clock; /* null: times are the wall clock's */
     atomic_llong latest;       /* the latest time of the wall clock that was seen */
     struct forest forest;
+    struct retired *retired;
+    size_t n_retired, max_retired;
 
     pthread_mutex_t users_lock; /* within `lock` */
     struct user *users;         /* those that were opened; the bank may have forgotten some */

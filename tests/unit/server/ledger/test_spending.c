@@ -455,6 +455,43 @@ static void a_reload_keeps_what_the_ledger_could_not_record(void **state)
     kit_free(&kit);
 }
 
+/* Whoever takes a tenant out of the file and puts it back does not forgive it what its calls cost
+ * meanwhile; its users neither. */
+static void a_tenant_that_comes_back_has_its_calls_in_flight(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct world world;
+    (void)state;
+
+    for (int round = 0; round < 4; round++) {
+        tg_ms now = NOW + round * 100;
+        world_init(&world);
+        world.tenants[TEAM_A].n_budgets = round < 2 ? 2 : 0; /* users alone have budgets */
+        world.tenants[PRODUCT].n_budgets = round < 3 ? 1 : 0;
+        struct spending *spending = must_spending(ledger, false, &world, now);
+        tg_micro before = settled_of(spending, SPENDING_TOP, 0, now);
+        struct spending_ticket ticket = must_reserve(spending, TEAM_A, "u", 300, now);
+        struct spending_use use = use_of("u", 200);
+        world.tree.n_tenants = 1;
+        must_change(spending, &world, now + 1);
+        if (round == 1)
+            must_change(spending, &world, now + 2);
+        world.tree.n_tenants = TENANTS;
+        must_change(spending, &world, now + 3);
+        assert_true(spending_settle(spending, &ticket, &use, now + 5));
+        assert_int_equal(settled_of(spending, SPENDING_TOP, 0, now + 6), before + 200);
+        if (round < 2)
+            assert_int_equal(settled_of(spending, TEAM_A, 0, now + 6), before + 200);
+        assert_true(refuses(spending, TEAM_A, "u", 1000 - before - 200 + 1, now + 6));
+        assert_false(refuses(spending, TEAM_A, "u", 1000 - before - 200, now + 6));
+        spending_free(spending);
+        kit_flush(ledger);
+    }
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
 static void a_tree_that_is_none_is_refused(void **state)
 {
     struct spending_config config = {.open = true};
@@ -533,6 +570,7 @@ int main(void)
         cmocka_unit_test(closed_refuses_when_the_ledger_has_no_room),
         cmocka_unit_test(open_goes_on_and_counts_what_it_cannot_record),
         cmocka_unit_test(a_reload_keeps_what_the_ledger_could_not_record),
+        cmocka_unit_test(a_tenant_that_comes_back_has_its_calls_in_flight),
         cmocka_unit_test(a_tree_that_is_none_is_refused),
     };
 
