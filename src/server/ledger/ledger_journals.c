@@ -330,10 +330,10 @@ bool ledger_recover_left(struct ledger *ledger, struct tg_problem *problem)
 
 bool ledger_move_left(struct ledger *ledger, struct tg_problem *problem)
 {
-    if (strcmp(ledger->path, ":memory:") == 0 || ledger->lock_fd < 0)
+    if (strcmp(ledger->path, ":memory:") == 0)
         return true;
     pthread_mutex_lock(&ledger->db_lock);
-    bool done = ledger_recover_left(ledger, problem);
+    bool done = ledger->lock_fd < 0 || ledger_recover_left(ledger, problem);
     pthread_mutex_unlock(&ledger->db_lock);
     return done;
 }

@@ -100,9 +100,12 @@ int ledger_lock_fd(const struct ledger *ledger)
  * else gets it. */
 void ledger_leave_lock(struct ledger *ledger)
 {
+    /* Not while what a dead process left is being moved, which is for whoever has it. */
+    pthread_mutex_lock(&ledger->db_lock);
     if (ledger->lock_fd >= 0)
         close(ledger->lock_fd);
     ledger->lock_fd = -1;
+    pthread_mutex_unlock(&ledger->db_lock);
 }
 
 void ledger_own_lock(struct ledger *ledger)
