@@ -18,7 +18,7 @@ cc=${CC:-cc}
 later() {
     mkdir -p "$1/src" "$1/tools" &&
         cp -r src/lib "$1/src/" && cp -r include Makefile tollgate.pc.in "$1/" &&
-        cp tools/check-tools tools/test.mk "$1/tools/"
+        cp tools/check-tools tools/*.mk "$1/tools/"
 }
 
 # build_later TREE
