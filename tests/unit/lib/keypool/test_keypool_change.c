@@ -71,6 +71,24 @@ static void a_limit_that_comes_later_knows_the_minute_before(void **state)
     keys_close(&kit);
 }
 
+/* Metrics and probes are read at the time of whoever reads; calls may come with an earlier one. */
+static void looking_at_keys_changes_nothing(void **state)
+{
+    struct tg_probe probe;
+
+    (void)state;
+    keys_start(&kit, 1, (struct tg_key_limits){.rpm = 1, .tpm = 1000});
+    keys_settle(&kit, keys_acquire(&kit, 400, 0), 0, 500);
+    assert_int_equal(keys_metrics(&kit, 0, 30000).rpm_remaining, 0);
+    assert_int_equal(keys_metrics(&kit, 0, 70000).rpm_remaining, 1);
+    assert_int_equal(keys_metrics(&kit, 0, 70000).tpm_remaining, 1000);
+    assert_false(tg_keyring_next_probe(kit.ring, 70000, &probe));
+    assert_int_equal(keys_metrics(&kit, 0, 30000).tpm_remaining, 500);
+    assert_int_equal(keys_acquire(&kit, 0, 30000), 0);
+    assert_true(keys_acquire(&kit, 0, 70000) != 0);
+    keys_close(&kit);
+}
+
 static void leases_of_keys_that_were_taken_out_stay_good(void **state)
 {
     (void)state;
@@ -332,6 +350,7 @@ int main(void)
         cmocka_unit_test(the_same_names_keep_their_state_under_new_limits),
         cmocka_unit_test(a_lower_limit_revokes_nothing_and_admits_nothing),
         cmocka_unit_test(a_limit_that_comes_later_knows_the_minute_before),
+        cmocka_unit_test(looking_at_keys_changes_nothing),
         cmocka_unit_test(leases_of_keys_that_were_taken_out_stay_good),
         cmocka_unit_test(a_key_that_changes_its_group_gives_back_where_it_took),
         cmocka_unit_test(a_pool_that_was_taken_out_has_no_keys_until_it_comes_back),
