@@ -404,8 +404,9 @@ struct tg_scope {
 
 enum tg_charging {
     TG_CHARGE_ATOMIC,  /* every limit is checked; then all are debited, or on a refusal none */
-    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too; else cost is
-                          peeked at, for the hints of the combined decision alone */
+    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too. The axis that
+                          did not refuse is peeked at, for the hints of the combined decision
+                          alone: after them a call that meets no other passes both */
 };
 
 /* What a call requests from the store. */
@@ -438,8 +439,10 @@ struct tg_axes {
      * remaining / limit. Of several alike it is the first. */
     struct tg_limit_answer named[TG_AXIS_COUNT];
 
-    /* With TG_CHARGE_PER_AXIS and rate refused, cost is not present, but is peeked at: the combined
-     * reset_at and retry_after_ms are these at least. Otherwise 0. */
+    /* With TG_CHARGE_PER_AXIS, what the other axis adds to the hints of a refusal: if rate refused,
+     * cost, which is not present, but is peeked at; if cost refused, the rate that this call has
+     * spent, where there is none for it to come again. The combined reset_at and retry_after_ms are
+     * these at least. Otherwise 0. */
     tg_ms reset_at, retry_after_ms;
 };
 

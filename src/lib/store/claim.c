@@ -207,6 +207,23 @@ static void peek_hints(const struct work *work, struct tg_axes *axes)
                                    hints.decision[TG_AXIS_COST].retry_after_ms);
 }
 
+/* Cost has refused, and rate has been charged all the same: when it would allow the call once more
+ * is a part of when the call may pass. */
+static void peek_rate_hints(const struct work *work, struct tg_axes *axes)
+{
+    const struct tg_decision *rate = &axes->decision[TG_AXIS_RATE];
+    const struct tg_decision *cost = &axes->decision[TG_AXIS_COST];
+    struct tg_axes hints;
+
+    axes_clear(&hints);
+    claim_combine(work, RATE, false, &hints);
+    if (!(hints.present & RATE) || hints.decision[TG_AXIS_RATE].allowed)
+        return;
+    axes->reset_at = num_max(rate->reset_at, cost->reset_at);
+    axes->retry_after_ms =
+        num_max(hints.decision[TG_AXIS_RATE].retry_after_ms, cost->retry_after_ms);
+}
+
 /* ---- charging ---- */
 
 /* Whether a charge on these axes would change the states of this scope. Who is charged nothing
@@ -327,7 +344,10 @@ static enum tg_err take_locked(struct work *work, struct tg_axes *axes, unsigned
         return TG_OK;
     }
     *mask = claim_allows(work, COST, axes) ? RATE | COST : RATE;
-    return charge(work, *mask);
+    enum tg_err err = charge(work, *mask);
+    if (!err && *mask == RATE)
+        peek_rate_hints(work, axes);
+    return err;
 }
 
 /* ---- the operations ---- */

@@ -103,6 +103,23 @@ static void blocks_hints(const struct blocks_peek *peek)
                                    hints.decision[TG_AXIS_COST].retry_after_ms);
 }
 
+/* Cost has refused, and rate has been charged: see peek_rate_hints() in store/claim.c. What Redis
+ * may still have is not waited for. */
+static void blocks_rate_hints(const struct blocks_peek *peek)
+{
+    struct tg_axes hints, *axes = peek->axes;
+    const struct blocks_peek rate = {peek->view, peek->now, false, &hints};
+
+    if (blocks_verdict(&rate, RATE) != CREDIT_NO)
+        return;
+    axes_clear(&hints);
+    blocks_say(&rate, RATE, true);
+    axes->reset_at =
+        num_max(axes->decision[TG_AXIS_RATE].reset_at, axes->decision[TG_AXIS_COST].reset_at);
+    axes->retry_after_ms = num_max(hints.decision[TG_AXIS_RATE].retry_after_ms,
+                                   axes->decision[TG_AXIS_COST].retry_after_ms);
+}
+
 bool blocks_answer(const struct blocks_peek *peek, unsigned *charged)
 {
     bool per_axis = peek->view->charging == TG_CHARGE_PER_AXIS;
@@ -139,6 +156,8 @@ static bool remote_blocks_decide(const struct blocks_peek *peek,
     charge->charge.at = root_time(peek->view->scopes[0]->root, peek->now);
     charge->leased_at = charge->charge.at;
     charge_all(peek, charged, charge);
+    if (charged == RATE)
+        blocks_rate_hints(peek);
     return true;
 }
 

@@ -485,7 +485,7 @@ static void add_answer(struct tg_axes *axes, const struct limits_mark *mark, con
         axes_add(axes, axis, &answer);
 }
 
-/* Whether the first five numbers are the combination of the others. Where cost was looked at for
+/* Whether the first five numbers are the combination of the others. Where an axis was looked at for
  * its hints, these are in here alone, and may be larger. */
 static bool agrees(const struct redisReply *reply, bool has_hints, struct tg_axes *axes)
 {
@@ -530,7 +530,8 @@ static bool read_axes(struct limits_codec *words, const struct redisReply *reply
     bool rate_refused = tg_axes_binding(axes) == TG_AXIS_RATE;
     if (words->charging == TG_CHARGE_PER_AXIS && rate_refused)
         return unasked == costs && agrees(reply, costs > 0, axes);
-    return unasked == 0 && agrees(reply, false, axes);
+    bool has_spent = words->charging == TG_CHARGE_PER_AXIS && tg_axes_binding(axes) == TG_AXIS_COST;
+    return unasked == 0 && agrees(reply, has_spent, axes);
 }
 
 /* Limits that allowed were charged, unless one of their axis refused; if atomic, any limit. */

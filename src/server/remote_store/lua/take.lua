@@ -5,7 +5,8 @@
 -- ARGV[2]  how long a state lives at least, in ms
 -- ARGV[3]  "atomic": all limiters are debited, or on a refusal none
 --          "per-axis": rate is asked and debited; only if it allows is cost; else cost is looked
---          at all the same, for 4 and 5 of the reply alone
+--          at all the same, for 4 and 5 of the reply alone. If cost refuses, rate is looked at once
+--          more after its debit, for 5 alone: the call will need it again
 -- ARGV[4]  the cost, for limiters on the cost axis; those on the rate axis take 1
 -- ARGV[5]  "t": the time is wanted; "p": only looked at, nothing is debited; "tp"; or ""
 -- ARGV[6]  and so on, five for each limiter: strategy, place, three numbers (limiters.lua)
@@ -103,6 +104,15 @@ if pays and rate_fine and cost_fine then
 end
 
 local reply = {1, MAX, MAX, 0, 0}
+
+if pays and per_axis and rate_fine and not cost_fine then
+    for _, l in ipairs(rates) do
+        if not l.shadow then
+            local _, _, _, again = l.kind.peek(l, l.units)
+            reply[5] = max(reply[5], again)
+        end
+    end
+end
 
 -- What was looked at for its hints is no part of 1 to 3.
 local function combine(list, asked)
