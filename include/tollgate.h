@@ -404,8 +404,8 @@ struct tg_scope {
 
 enum tg_charging {
     TG_CHARGE_ATOMIC,  /* every limit is checked; then all are debited, or on a refusal none */
-    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too. The axis that
-                          did not refuse is peeked at, for the hints of the combined decision
+    TG_CHARGE_PER_AXIS /* rate is checked and debited; only if it allows, cost is, too. The axis
+                          that did not refuse is peeked at, for the hints of the combined decision
                           alone: after them a call that meets no other passes both */
 };
 

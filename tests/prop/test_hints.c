@@ -101,8 +101,8 @@ static void tree_open(struct tree *tree, uint64_t number, struct kind kind)
     memset(tree, 0, sizeof *tree);
     tree->draw = draw_stream(seed, number);
     tree->now = draw_between(&tree->draw, 1000, 100000);
-    tree->charging = kind.per_axis || draw_chance(&tree->draw, 30) ? TG_CHARGE_PER_AXIS
-                                                                   : TG_CHARGE_ATOMIC;
+    tree->charging =
+        kind.per_axis || draw_chance(&tree->draw, 30) ? TG_CHARGE_PER_AXIS : TG_CHARGE_ATOMIC;
     tree->store = must_store((size_t)256 * 1024, 1);
     config.store = tree->store;
     tree->gate = must_gate(&config);
@@ -451,7 +451,7 @@ static bool finds_a_slot(uint64_t number, enum tg_law law)
     config.concurrency.law.initial = crowd.slots;
     config.concurrency.law.max = law == TG_LAW_NONE ? crowd.slots : SLOTS_MAX;
     if (law != TG_LAW_NONE && law != TG_LAW_FIXED)
-        crowd.slots = SLOTS_MAX; /* as many as there may be */
+        crowd.slots = SLOTS_MAX; /* the most there may be */
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
         config.concurrency.wait[p] = TG_WAIT_AUTO;
     config.concurrency.queue_size = (int)draw_between(&crowd.draw, 1, 32);

@@ -33,7 +33,7 @@
 
 #define GRPC_MESSAGE_MAX ((size_t)64 << 10) /* bytes of one that arrives; beyond: an error */
 #define GRPC_STATE_BYTES 256                /* for the owner of an RPC */
-#define GRPC_TRAILERS_MAX 8                 /* trailers that an owner may add */
+#define GRPC_TRAILERS_MAX 10                /* trailers that an owner may add */
 
 struct grpc_call;
 struct grpc_server;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tollgate.h"
+#include "lib/core/decision.h"
 
 const char *tg_priority_name(enum tg_priority priority)
 {
@@ -233,19 +233,16 @@ static void put_owner(struct words *words, const struct tg_scope *scope)
 static void describe_limit(struct words *words, const struct tg_answer *answer,
                            const struct tg_call *call)
 {
-    const struct tg_limit_answer *named = tg_axes_refusing(&answer->axes);
+    enum tg_axis axis;
+    const struct tg_limit_answer *named = axes_spoken_of(&answer->axes, &axis);
     const struct tg_debit *debit = &call->debit;
-    bool is_rate = answer->reason == TG_REASON_RATE;
+    bool is_rate = axis == TG_AXIS_RATE;
     bool never = answer->decision.retry_after_ms == TG_UNSATISFIABLE;
 
-    /* If rate refuses, but it is cost that can never admit the call, that is what matters. */
+    /* Charged per axis, cost was only peeked at. */
     if (never && named->decision.retry_after_ms < TG_UNSATISFIABLE) {
-        if (!(answer->axes.present & 1u << TG_AXIS_COST)) {
-            put_text(words, "a cost limit can never admit this call");
-            return;
-        }
-        named = &answer->axes.named[TG_AXIS_COST];
-        is_rate = false;
+        put_text(words, "a cost limit can never admit this call");
+        return;
     }
     put_text(words, is_rate ? "rate limit" : "cost limit");
     if (named->scope < debit->n_scopes)

@@ -70,6 +70,24 @@ static inline struct tg_decision axes_combine(const struct tg_axes *axes)
     return all;
 }
 
+/* The limit that a refusal by rate or cost speaks of, and its axis: that of tg_axes_refusing(). But
+ * if rate refuses for a while, and cost can never admit the call, that is what matters. Null: there
+ * is none. */
+static inline const struct tg_limit_answer *axes_spoken_of(const struct tg_axes *axes,
+                                                           enum tg_axis *axis)
+{
+    const struct tg_limit_answer *named = tg_axes_refusing(axes);
+    const struct tg_limit_answer *cost = &axes->named[TG_AXIS_COST];
+
+    *axis = tg_axes_binding(axes);
+    if (!named || named == cost || !(axes->present & 1u << TG_AXIS_COST) ||
+        named->decision.retry_after_ms == TG_UNSATISFIABLE ||
+        cost->decision.retry_after_ms < TG_UNSATISFIABLE)
+        return named;
+    *axis = TG_AXIS_COST;
+    return cost;
+}
+
 /* Nothing has been asked. What is not present is not read, so it is not cleared. */
 static inline void axes_clear(struct tg_axes *axes)
 {

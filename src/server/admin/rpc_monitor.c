@@ -77,6 +77,10 @@ void rpc_write_denial(struct watch_entry *entry, char id[REPLY_ID_MAX + 1],
     out->retry_after_ms = entry->retry_after_ms;
     out->status = (int32_t)entry->status;
     out->text = entry->text;
+    out->limit_of = entry->limit_of;
+    out->limit_rule = entry->limit_rule;
+    out->limit = entry->limit;
+    out->remaining = entry->remaining;
 }
 
 /* `entry` null: only what was missed. */

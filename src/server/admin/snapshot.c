@@ -352,6 +352,10 @@ void snapshot_write_denial(struct json_writer *out, const struct watch_entry *en
     admin_write_text(out, "axis", *entry->axis != '\0' ? entry->axis : NULL);
     admin_write_unless(out, "retry_after_ms",
                        entry->retry_after_ms < 0 ? -1 : entry->retry_after_ms, -1);
+    admin_write_text(out, "limit_of", *entry->limit_of != '\0' ? entry->limit_of : NULL);
+    admin_write_text(out, "limit_rule", *entry->limit_rule != '\0' ? entry->limit_rule : NULL);
+    admin_write_unless(out, "limit", entry->limit < 0 ? -1 : entry->limit, -1);
+    admin_write_unless(out, "remaining", entry->remaining < 0 ? -1 : entry->remaining, -1);
     admin_write_text(out, "text", entry->text);
     json_write_object_end(out);
 }

@@ -39,6 +39,7 @@
 
 #include "server/dialect/replies.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/report_notes.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
 
@@ -117,8 +118,9 @@ struct admit_reply {
     enum tg_axis binding_axis;   /* TG_AXIS_NONE: none, or the policy refused */
     bool policy_denied;
     struct tg_axes axes;
-    unsigned would_deny; /* bits 1 << enum tg_reason */
-    size_t lease_bytes;  /* 0: there is no lease, for nothing is held */
+    struct report_limit limit; /* the one that refused; all empty if there is none */
+    unsigned would_deny;       /* bits 1 << enum tg_reason */
+    size_t lease_bytes;        /* 0: there is no lease, for nothing is held */
     char lease[ADMIT_LEASE_BYTES];
     tg_ms lease_expires_at; /* epoch ms; 0 without a lease */
 };

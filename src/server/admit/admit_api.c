@@ -64,10 +64,24 @@ static void send_head(struct api *api, int status, const struct http_fields *fie
     http_inbound_send(api->in, &head, body);
 }
 
+/* What the limits say: of each axis, the one to speak of. Null: nothing. */
+static void add_limits(struct api *api, const struct tg_axes *axes, struct reply_limits *limits,
+                       struct http_fields *fields)
+{
+    if (axes == NULL)
+        return;
+    reply_limits_write(axes, WIRE_OPENAI, worker_now(api->worker), worker_wall(api->worker),
+                       limits);
+    for (size_t i = 0; i < limits->n_fields; i++)
+        http_fields_add(fields, limits->fields[i].name, limits->fields[i].value);
+}
+
 /* In the form of the gateway's other refusals. `status` 0: the refusal's own. */
-static void send_refusal(struct api *api, const struct refusal *why, int status)
+static void send_refusal(struct api *api, const struct refusal *why, const struct tg_axes *axes,
+                         int status)
 {
     struct worker *worker = api->worker;
+    struct reply_limits limits;
     struct http_fields fields;
     struct reply reply;
 
@@ -75,14 +89,24 @@ static void send_refusal(struct api *api, const struct refusal *why, int status)
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    add_limits(api, axes, &limits, &fields);
     send_head(api, status != 0 ? status : reply.status, &fields, reply.body);
+}
+
+/* A decision that is a refusal, or an error. */
+static void send_refused(struct api *api, const struct admit_reply *reply, int status)
+{
+    struct refusal why;
+
+    admit_refusal(reply, &why);
+    send_refusal(api, &why, reply->status == ADMIT_DECIDED ? &reply->axes : NULL, status);
 }
 
 /* An error that the service has not seen, and so has not reported. */
 static void api_fail(struct api *api, const struct refusal *why)
 {
     admit_report_refusal(api->worker, api->caller.entry, why);
-    send_refusal(api, why, 0);
+    send_refusal(api, why, NULL, 0);
 }
 
 static void send_json(struct api *api, const struct tg_axes *axes, struct json_writer *out)
@@ -98,12 +122,7 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
     }
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("content-type"), SLICE("application/json"));
-    if (axes != NULL) {
-        reply_limits_write(axes, WIRE_OPENAI, worker_now(api->worker), worker_wall(api->worker),
-                           &limits);
-        for (size_t i = 0; i < limits.n_fields; i++)
-            http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
-    }
+    add_limits(api, axes, &limits, &fields);
     send_head(api, 200, &fields, (struct slice){out->text.bytes, out->text.size});
 }
 
@@ -112,18 +131,13 @@ static void send_verdict(struct api *api, const struct admit_reply *reply)
 {
     struct http_fields fields;
     struct reply_limits limits;
-    struct refusal why;
 
     if (!reply->allowed) {
-        admit_refusal(reply, &why);
-        send_refusal(api, &why, reply->status == ADMIT_DECIDED ? 403 : 0);
+        send_refused(api, reply, reply->status == ADMIT_DECIDED ? 403 : 0);
         return;
     }
     http_fields_init(&fields);
-    reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(api->worker), worker_wall(api->worker),
-                       &limits);
-    for (size_t i = 0; i < limits.n_fields; i++)
-        http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
+    add_limits(api, &reply->axes, &limits, &fields);
     send_head(api, 204, &fields, (struct slice){NULL, 0});
 }
 
@@ -132,17 +146,15 @@ static void send_verdict(struct api *api, const struct admit_reply *reply)
 static void api_answer(struct api *api, const struct admit_reply *reply)
 {
     struct json_writer out;
-    struct refusal why;
 
     if (api->method == METHOD_QUERY) {
         send_verdict(api, reply);
     } else if (reply->status != ADMIT_DECIDED || (!reply->allowed && api->enforce)) {
-        admit_refusal(reply, &why);
-        send_refusal(api, &why, 0);
+        send_refused(api, reply, 0);
     } else {
         json_writer_init(&out);
         admit_write_reply(&out, reply);
-        send_json(api, reply->allowed ? &reply->axes : NULL, &out);
+        send_json(api, &reply->axes, &out);
         json_writer_fini(&out);
     }
 }

@@ -70,8 +70,10 @@ void admit_reply_of(const struct tg_answer *answer, const struct tg_call *call,
     reply->lease_bytes = 0;
     reply->lease_expires_at = 0;
     reply->message[0] = 0;
+    report_limit_init(&reply->limit);
     if (reply->allowed)
         return;
+    report_limit_find(call, answer, &reply->limit);
     tg_answer_describe(answer, call, reply->message, sizeof reply->message);
     admit_mend_text(reply->message);
 }

@@ -127,13 +127,13 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
 }
 
 /* Stops at the first stage that refuses. */
-static void peek_gate(struct worker *worker, const struct admit_pending *pending,
+static void peek_gate(struct worker *worker, struct admit_pending *pending,
                       struct tg_answer *answer)
 {
     const struct config_gate *gate = &worker->generation->config.gate;
     const struct admit_question *question = &pending->question;
     struct tg_gate *at = worker->gateway->gate;
-    const struct tg_call *call = &question->call;
+    struct tg_call *call = &pending->question.call;
     tg_ms now = worker_now(worker);
     struct tg_gate_stats stats, own;
 
@@ -148,6 +148,10 @@ static void peek_gate(struct worker *worker, const struct admit_pending *pending
     if (answer->reason == TG_REASON_NONE && pending->slots != NULL) {
         tg_gate_get_stats(pending->slots->gate, &own);
         peek_slots(&question->entry->concurrency, &own, call->priority, now, answer);
+        if (answer->reason == TG_REASON_CONCURRENCY) { /* messages name its own slots */
+            call->gate_kind = pending->own.call.gate_kind;
+            call->gate_name = pending->own.call.gate_name;
+        }
     }
     if (answer->reason == TG_REASON_NONE)
         peek_slots(&gate->concurrency, &stats, call->priority, now, answer);

@@ -143,7 +143,6 @@ static void report_refused(struct worker *worker, const struct admit_question *q
 {
     struct log_refusal refusal = {.peer_calls = -1};
     enum reply_reason reason = admit_reason_of(reply);
-    struct report_limit limit;
     struct refusal why;
 
     assert(!reply->allowed);
@@ -165,12 +164,8 @@ static void report_refused(struct worker *worker, const struct admit_question *q
         refusal.peer_calls = tg_gate_peer_calls(worker->gateway->gate, question->call.peer,
                                                 question->call.peer_bytes);
     }
-    if (answer != NULL) {
-        report_limit_find(&question->call, answer, &limit);
-        report->limit_of = slice_of(limit.of);
-        report->limit = limit.size;
-        report->left = limit.left;
-    }
+    if (reply->status == ADMIT_DECIDED)
+        report_limit_fill(&reply->limit, report);
     if (report_is_watched(worker, report->at)) {
         admit_refusal(reply, &why);
         watch_refusal(worker, question, answer, &why, report);

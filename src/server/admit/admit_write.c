@@ -45,6 +45,20 @@ static void put_axes(struct json_writer *out, const struct tg_axes *axes)
     json_write_object_end(out);
 }
 
+static void put_limit(struct json_writer *out, const struct report_limit *limit)
+{
+    json_write_key(out, "binding_limit");
+    json_write_object(out);
+    admit_write_put_text(out, "of", limit->of, strlen(limit->of));
+    if (limit->rule[0] != 0)
+        admit_write_put_text(out, "rule", limit->rule, strlen(limit->rule));
+    admit_write_put_number(out, "limit", limit->size);
+    admit_write_put_number(out, "remaining", limit->left);
+    admit_write_put_number(out, "reset_at_ms", limit->reset_at);
+    admit_write_put_number(out, "retry_after_ms", limit->retry_after_ms);
+    json_write_object_end(out);
+}
+
 static void put_would_deny(struct json_writer *out, unsigned would_deny)
 {
     json_write_key(out, "would_deny");
@@ -67,6 +81,8 @@ void admit_write_reply(struct json_writer *out, const struct admit_reply *reply)
     if (reply->binding_axis != TG_AXIS_NONE)
         admit_write_put_text(out, "binding_axis", tg_axis_name(reply->binding_axis),
                              strlen(tg_axis_name(reply->binding_axis)));
+    if (reply->limit.of[0] != 0)
+        put_limit(out, &reply->limit);
     json_write_key(out, "policy_denied");
     json_write_bool(out, reply->policy_denied);
     put_axes(out, &reply->axes);

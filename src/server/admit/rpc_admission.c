@@ -65,7 +65,9 @@ static size_t write_wait(struct grpc_call *call, const struct refusal *why,
 /* Answers a refusal with a status, for a client that asked for that. */
 static void rpc_admission_refuse(struct grpc_call *call, const struct admit_reply *reply)
 {
-    struct http_field trailers[3];
+    struct http_field trailers[3 + REPLY_LIMITS_MAX];
+    struct worker *worker = rpc_worker(call);
+    struct reply_limits limits;
     char digits[HTTP_NUMBER_MAX];
     struct refusal why;
     size_t n = 0;
@@ -79,6 +81,9 @@ static void rpc_admission_refuse(struct grpc_call *call, const struct admit_repl
     size_t wait = write_wait(call, &why, digits);
     if (wait > 0)
         trailers[n++] = (struct http_field){SLICE("grpc-retry-after-ms"), {digits, wait}};
+    reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(worker), worker_wall(worker), &limits);
+    for (size_t i = 0; i < limits.n_fields; i++)
+        trailers[n++] = limits.fields[i];
     grpc_finish_with(call,
                      why.reason == REPLY_REQUEST_EXCEEDS_LIMIT ? GRPC_INVALID_ARGUMENT
                                                                : GRPC_RESOURCE_EXHAUSTED,

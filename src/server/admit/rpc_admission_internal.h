@@ -37,14 +37,16 @@ struct rpc_admit_reply {
     Tollgate__V1__AdmitReply message;
     Tollgate__V1__Axes axes;
     Tollgate__V1__Decision decisions[TG_AXIS_COUNT];
+    Tollgate__V1__BindingLimit limit;
     char *would_deny[TG_REASON_COUNT];
     char lease[ADMIT_LEASE_BYTES + 1];
 };
 
-/* The most bytes that it takes, also on a stream: every text in it is bounded. Twenty numbers, the
- * message, the lease, two names, and the names of all reasons. */
+/* The most bytes that it takes, also on a stream: every text in it is bounded. Some 24 numbers, the
+ * message, the lease, the limit, two names, and the names of all reasons. */
 #define RPC_ADMIT_REPLY_MOST                                                                       \
-    (20 * 11 + ADMIT_TEXT_MAX + ADMIT_LEASE_BYTES + (2 + TG_REASON_COUNT) * 40 + 100)
+    (24 * 11 + ADMIT_TEXT_MAX + ADMIT_LEASE_BYTES + sizeof(struct report_limit) +                  \
+     (2 + TG_REASON_COUNT) * 40 + 100)
 
 /* Why a request has no reply. It has been reported. */
 struct rpc_error {

@@ -168,6 +168,20 @@ static void write_axes(const struct tg_axes *axes, struct rpc_admit_reply *out)
     out->message.axes = &out->axes;
 }
 
+static void write_limit(const struct report_limit *limit, struct rpc_admit_reply *out)
+{
+    Tollgate__V1__BindingLimit *to = &out->limit;
+
+    tollgate__v1__binding_limit__init(to);
+    to->of = text(limit->of);
+    to->rule = text(limit->rule);
+    to->limit = limit->size;
+    to->remaining = limit->left;
+    to->reset_at_ms = limit->reset_at;
+    to->retry_after_ms = limit->retry_after_ms;
+    out->message.binding_limit = to;
+}
+
 void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *out)
 {
     Tollgate__V1__AdmitReply *message = &out->message;
@@ -184,6 +198,8 @@ void rpc_write_reply(const struct admit_reply *reply, struct rpc_admit_reply *ou
         message->binding_axis = text(tg_axis_name(reply->binding_axis));
     message->message = text(reply->message);
     write_axes(&reply->axes, out);
+    if (reply->limit.of[0] != 0)
+        write_limit(&reply->limit, out);
     message->would_deny = out->would_deny;
     for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
         if (reply->would_deny & 1U << r)

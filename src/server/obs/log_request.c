@@ -69,6 +69,7 @@ static void put_outcome(struct log_line *line, const struct report *report)
     log_line_word(line, FIELD("reason"), report->reason);
     log_line_word(line, FIELD("axis"), report->axis);
     log_line_text(line, FIELD("limit_of"), report->limit_of);
+    log_line_text(line, FIELD("limit_rule"), report->limit_rule);
     log_line_number(line, FIELD("limit"), report->limit);
     log_line_number(line, FIELD("remaining"), report->left);
     if (report->would_deny != 0)

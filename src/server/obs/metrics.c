@@ -24,6 +24,7 @@ void metrics_config_init(struct metrics_config *config)
                                       .models = 100,
                                       .providers = 50,
                                       .peers = 100,
+                                      .limits = 200,
                                       .requests = 3000,
                                       .uses = 1000,
                                       .routes = 150};
@@ -52,6 +53,7 @@ static size_t metrics_lay_out(const struct metrics *metrics, char *block)
     shard->uses = carve(block, &used, metrics->uses.capacity, sizeof *shard->uses);
     shard->routes = carve(block, &used, metrics->routes.capacity, sizeof *shard->routes);
     shard->fallbacks = carve(block, &used, metrics->fallbacks.capacity, sizeof(counter));
+    shard->limits = carve(block, &used, metrics->limits.capacity, sizeof(counter));
     shard->tenants = carve(block, &used, tenants, sizeof *shard->tenants);
     shard->models = carve(block, &used, models, sizeof *shard->models);
     return used;
@@ -72,11 +74,10 @@ static struct metrics_shard *shard_new(struct metrics *metrics)
 
 static bool init_names(struct metrics *metrics, const struct metrics_config *config)
 {
-    const uint32_t all[LABEL_COUNT] = {[LABEL_TENANT] = config->tenants,
-                                       [LABEL_MODEL] = config->models,
-                                       [LABEL_PROVIDER] = config->providers,
-                                       [LABEL_PEER] = config->peers,
-                                       [LABEL_REASON] = REASONS};
+    const uint32_t all[LABEL_COUNT] = {
+        [LABEL_TENANT] = config->tenants,     [LABEL_MODEL] = config->models,
+        [LABEL_PROVIDER] = config->providers, [LABEL_PEER] = config->peers,
+        [LABEL_LIMIT] = config->limits,       [LABEL_REASON] = REASONS};
     bool fine = true;
 
     /* Providers and reasons are few, and known to the configuration and to us. */
@@ -117,12 +118,14 @@ static bool init_series(struct metrics *metrics, const struct metrics_config *co
     if (!series_init(&metrics->requests, config->requests, COARSE) ||
         !series_init(&metrics->uses, config->uses, COARSE) ||
         !series_init(&metrics->routes, config->routes, COARSE) ||
-        !series_init(&metrics->fallbacks, FALLBACKS, 1))
+        !series_init(&metrics->fallbacks, FALLBACKS, 1) ||
+        !series_init(&metrics->limits, 2 * config->limits, COARSE))
         return false;
     series_number(&metrics->requests, request_pack(ALL_OTHERS), true);
     series_number(&metrics->uses, others, true);
     series_number(&metrics->routes, others, true);
     series_number(&metrics->fallbacks, others, true);
+    series_number(&metrics->limits, others, true);
     return true;
 }
 
@@ -157,6 +160,7 @@ void metrics_free(struct metrics *metrics)
     series_fini(&metrics->uses);
     series_fini(&metrics->routes);
     series_fini(&metrics->fallbacks);
+    series_fini(&metrics->limits);
     for (int i = 0; i < LABEL_COUNT; i++)
         names_fini(&metrics->names[i]);
     free(metrics);
@@ -371,6 +375,11 @@ void metrics_request(struct metrics_shard *shard, const struct report *report)
     for (int i = 0; report->would_deny != 0 && i < REPORT_STAGES; i++)
         if (report->would_deny & REPORT_WOULD(i))
             counter_add(&shard->tenants[labels.tenant].shadow[i], 1);
+    if (report->limit_group.n > 0)
+        counter_add(&shard->limits[pair_number(&shard->metrics->limits,
+                                               number_of(shard, LABEL_LIMIT, report->limit_group),
+                                               labels.reason)],
+                    1);
     if (report->client_retry)
         counter_add(&shard->tenants[labels.tenant].client_retries, 1);
     if (report->fallback_why != NULL)

@@ -37,6 +37,7 @@ struct metrics_config {
     uint32_t models;    /* the same; default 100 */
     uint32_t providers; /* the same; 4 to 500; default 50 */
     uint32_t peers;     /* the same, of those that are no tenants; 4 to 10000; default 100 */
+    uint32_t limits;    /* the same, of those whose limits refused; default 200 */
     uint32_t requests;  /* combinations of tenant, model, provider, code and reason with a number
                            of their own; 1 to 1000000, as the next two; default 3000 */
     uint32_t uses;      /* the same of tenant and model; default 1000 */

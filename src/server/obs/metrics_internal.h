@@ -18,6 +18,7 @@ enum metrics_label {
     LABEL_MODEL,
     LABEL_PROVIDER,
     LABEL_PEER,
+    LABEL_LIMIT,  /* whose limit refused */
     LABEL_REASON, /* and why a call fell back */
     LABEL_COUNT
 };
@@ -77,6 +78,7 @@ struct metrics_shard {
     struct use_counts *uses;
     struct route_counts *routes;
     counter *fallbacks;
+    counter *limits;               /* by combination of whose limit refused, and the reason */
     struct tenant_counts *tenants; /* by number of the name, as the next */
     struct model_counts *models;
 };
@@ -84,7 +86,7 @@ struct metrics_shard {
 struct metrics {
     struct names names[LABEL_COUNT];
     uint32_t rejections[METRICS_REJECTIONS_COUNT]; /* the numbers of these reasons */
-    struct series requests, uses, routes, fallbacks;
+    struct series requests, uses, routes, fallbacks, limits;
     size_t n_shards;
     struct metrics_shard **shards;
 };

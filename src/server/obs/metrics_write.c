@@ -149,6 +149,19 @@ static void write_requests(const struct metrics *metrics, struct exposition *tex
     }
 }
 
+static void write_limits(const struct metrics *metrics, struct exposition *text)
+{
+    expose_begin(text, "tollgate_denied_by_limit_total", "counter",
+                 "Refused requests, by whose limit refused them.");
+    for (uint32_t at = 0, i; series_next(&metrics->limits, &at, &i);) {
+        uint64_t key = series_key(&metrics->limits, i);
+        struct expose_labels labels = {
+            {{"limit_of", name_of(metrics, LABEL_LIMIT, triple_at(key, 0))},
+             {"reason", name_of(metrics, LABEL_REASON, triple_at(key, 1))}}};
+        line_of(metrics, text, &labels, &metrics->shards[0]->limits[i], 1);
+    }
+}
+
 static void write_fallbacks(const struct metrics *metrics, struct exposition *text)
 {
     expose_begin(text, "tollgate_fallback_total", "counter",
@@ -311,6 +324,7 @@ void metrics_write(struct metrics *metrics, struct exposition *text)
     write_admission(metrics, text);
     write_times(metrics, text);
     write_requests(metrics, text);
+    write_limits(metrics, text);
     write_fallbacks(metrics, text);
     write_tenants(metrics, text);
     write_uses(metrics, text);

@@ -60,14 +60,17 @@ struct report {
     const char *reason;    /* why it was refused or failed, in the words of the replies */
     const char *axis;      /* the binding axis: "concurrency", "rate", "cost" */
     struct slice limit_of; /* whose limit refused: "tenant dept", "user bob of tenant dept" */
-    int64_t limit, left;   /* its ceiling, and what was left of it */
-    unsigned would_deny;   /* REPORT_WOULD(...) */
-    tg_ms retry_after_ms;  /* what the client was told; negative: nothing */
-    const char *failure;   /* how the upstream failed: "timeout", "reset" */
-    struct slice cause;    /* the same of its connection: "refused", "certificate: expired" */
-    const char *ended;     /* "done", "hangup_queued", ... */
-    bool client_retry;     /* it says that it is one */
-    int64_t attempts;      /* made upstream */
+    struct slice
+        limit_group; /* the same without names that clients choose: "users of tenant dept" */
+    struct slice limit_rule; /* how much in what time: "6 calls a minute" */
+    int64_t limit, left;     /* its ceiling, and what was left of it; of a budget, micro-dollars */
+    unsigned would_deny;     /* REPORT_WOULD(...) */
+    tg_ms retry_after_ms;    /* what the client was told; negative: nothing */
+    const char *failure;     /* how the upstream failed: "timeout", "reset" */
+    struct slice cause;      /* the same of its connection: "refused", "certificate: expired" */
+    const char *ended;       /* "done", "hangup_queued", ... */
+    bool client_retry;       /* it says that it is one */
+    int64_t attempts;        /* made upstream */
 
     int64_t waited_ms;   /* for slots */
     int64_t overhead_us; /* ours, between the end of the body and the first byte upstream, without

@@ -64,6 +64,7 @@ void watch_entry_init(struct watch_entry *entry)
 {
     memset(entry, 0, sizeof *entry);
     entry->retry_after_ms = entry->max_tokens = entry->prompt_bytes = -1;
+    entry->limit = entry->remaining = -1;
 }
 
 void watch_text(char *to, size_t size, struct slice text)

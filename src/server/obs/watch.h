@@ -30,6 +30,10 @@ struct watch_entry {
     char user[WATCH_NAME_MAX];
     int64_t max_tokens;        /* the bound that the call gave its output; negative: none */
     int64_t prompt_bytes;      /* text in its prompt; negative: not known */
+    char limit_of[128];        /* whose limit refused: "tenant dept" */
+    char limit_rule[80];       /* how much in what time: "6 calls a minute" */
+    int64_t limit, remaining;  /* its ceiling, and what was left of it; of a budget, in
+                                  micro-dollars; negative: not known */
     char text[WATCH_TEXT_MAX]; /* the explanation, with the numbers of the limit that refused */
 };
 

@@ -32,11 +32,13 @@ void protect_release(struct protected_call *call, enum tg_outcome outcome)
     own_slot_end(&call->own, &call->run, protect_now(call), &release);
 }
 
-enum protect_state protect_refuse(struct protected_call *call, const struct refusal *why,
-                                  enum tg_outcome outcome)
+/* `axes` null: no limit has said anything. */
+static enum protect_state refuse_with(struct protected_call *call, const struct refusal *why,
+                                      const struct tg_axes *axes, enum tg_outcome outcome)
 {
     struct worker *worker = call->worker;
     tg_ms now = protect_now(call), wall = clock_wall_of(&worker->gateway->clock, now);
+    struct reply_limits limits = {.n_fields = 0};
     struct reply reply;
     struct http_fields fields;
     char id[24];
@@ -48,21 +50,31 @@ enum protect_state protect_refuse(struct protected_call *call, const struct refu
     reply_write(why, WIRE_OPENAI, wall, random_bits(&worker->random), &reply);
     call->status = reply.status;
     protect_report_refused(call, why, &reply);
+    if (axes != NULL)
+        reply_limits_write(axes, WIRE_OPENAI, now, wall, &limits);
     int n = snprintf(id, sizeof id, "req_%016llx", (unsigned long long)call->id);
     if (call->grpc) {
         bool late = call->deadline > 0 && now >= call->deadline;
-        protect_grpc_refuse(call->in, why, late, wall, random_bits(&worker->random),
+        protect_grpc_refuse(call->in, why, &limits, late, wall, random_bits(&worker->random),
                             (struct slice){id, (size_t)n});
         return PROTECT_OVER;
     }
     http_fields_init(&fields);
     for (size_t i = 0; i < reply.n_fields; i++)
         http_fields_add(&fields, reply.fields[i].name, reply.fields[i].value);
+    for (size_t i = 0; i < limits.n_fields; i++)
+        http_fields_add(&fields, limits.fields[i].name, limits.fields[i].value);
     http_fields_add(&fields, SLICE("x-request-id"), (struct slice){id, (size_t)n});
     struct http_head head = {.status = reply.status, .fields = fields.list, .n_fields = fields.n};
     call->bytes_out = (int64_t)reply.body.n;
     http_inbound_send(call->in, &head, reply.body);
     return PROTECT_OVER;
+}
+
+enum protect_state protect_refuse(struct protected_call *call, const struct refusal *why,
+                                  enum tg_outcome outcome)
+{
+    return refuse_with(call, why, NULL, outcome);
 }
 
 /* ---- how the run waits and asks ---- */
@@ -244,7 +256,7 @@ static enum protect_state follow_run(struct protected_call *call, enum admission
         return forward(call);
     assert(state == ADMISSION_REFUSED);
     refusal_of_answer(answer, own_slot_refused(&call->own, &call->gate_call), &why);
-    return protect_refuse(call, &why, TG_OUTCOME_CANCELLED);
+    return refuse_with(call, &why, &answer->axes, TG_OUTCOME_CANCELLED);
 }
 
 enum protect_state protect_wake(struct protected_call *call)

@@ -79,8 +79,9 @@ static enum grpc_code code_of(enum reply_reason reason)
     }
 }
 
-void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, bool late, tg_ms now,
-                         uint64_t random, struct slice id)
+void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
+                         const struct reply_limits *limits, bool late, tg_ms now, uint64_t random,
+                         struct slice id)
 {
     enum grpc_code code = late ? GRPC_DEADLINE_EXCEEDED : code_of(why->reason);
     char text[REPLY_TEXT_MAX], message[3 * REPLY_TEXT_MAX], number[HTTP_NUMBER_MAX];
@@ -103,6 +104,8 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, boo
         else if (begins_with(name, SLICE("x-tollgate-")))
             http_fields_add(&fields, name, reply.fields[i].value);
     }
+    for (size_t i = 0; i < limits->n_fields; i++)
+        http_fields_add(&fields, limits->fields[i].name, limits->fields[i].value);
     http_fields_add(&fields, SLICE("x-request-id"), id);
     struct http_head head = {.status = 200, .fields = fields.list, .n_fields = fields.n};
     http_inbound_send(in, &head, (struct slice){NULL, 0});

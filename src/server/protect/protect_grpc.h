@@ -19,9 +19,11 @@ struct slice protect_grpc_timeout(tg_ms left, char text[PROTECT_GRPC_TIMEOUT_MAX
 /* Ends a reply that has begun, with a status of ours in its trailers. */
 void protect_grpc_end(struct http_inbound *in, enum grpc_code code, struct slice text);
 
-/* Answers with a status and no message. `late`: its deadline has come. */
-void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why, bool late, tg_ms now,
-                         uint64_t random, struct slice id);
+/* Answers with a status and no message. `limits`: what they say, maybe nothing. `late`: its
+ * deadline has come. */
+void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
+                         const struct reply_limits *limits, bool late, tg_ms now, uint64_t random,
+                         struct slice id);
 
 /* The outcome, for the gate's law, of an RPC that has ended with this `grpc-status`; empty: without
  * one. `has_deadline`: the client has stated one, which the upstream was told. */

@@ -20,6 +20,7 @@
 #include "lib/core/num.h"
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/prefix.h"
+#include "server/obs/watch.h"
 #include "server/proxy/call.h"
 #include "server/runtime/quote.h"
 
@@ -172,9 +173,18 @@ struct budget_search {
     tg_account account; /* whose budget refused; 0: not known */
     enum tg_per per;
     tg_micro amount;
-    char owner[200]; /* "tenant team-a" */
+    char owner[256]; /* "tenant team-a", "user bob of tenant team-a" */
+    char group[96];  /* "users of tenant team-a"; "": it is a tenant's, or everyone's */
     tg_micro least;  /* the smallest amount above 0 of those that are enforced */
 };
+
+static void name_user(struct budget_search *search, const struct spending_account *account)
+{
+    snprintf(search->owner, sizeof search->owner, "user %.*s of tenant %s",
+             account->user.size < 64 ? (int)account->user.size : 64, account->user.bytes,
+             account->tenant);
+    snprintf(search->group, sizeof search->group, "users of tenant %s", account->tenant);
+}
 
 static void compare_account(void *context, const struct spending_account *account)
 {
@@ -193,8 +203,7 @@ static void compare_account(void *context, const struct spending_account *accoun
         if (account->tenant == NULL)
             snprintf(search->owner, sizeof search->owner, "everyone");
         else if (account->user.size > 0)
-            snprintf(search->owner, sizeof search->owner, "user %.*s", (int)account->user.size,
-                     account->user.bytes);
+            name_user(search, account);
         else
             snprintf(search->owner, sizeof search->owner, "tenant %s", account->tenant);
     }
@@ -211,6 +220,21 @@ static void say_what_fits(const struct call *call, tg_micro money, struct refusa
     if (fits >= 1 && n < sizeof why->text)
         snprintf(why->text + n, sizeof why->text - n, "; max_tokens of %" PRId64 " would fit",
                  fits);
+}
+
+/* For log, metrics and watch: the budget is the limit that refused. */
+static void note_budget(struct call *call, const struct budget_search *search,
+                        const struct tg_money_answer *answer, const char *amount, const char *every)
+{
+    struct report_limit *limit = &call->notes.limit;
+
+    report_limit_init(limit);
+    watch_text(limit->of, sizeof limit->of, slice_of(search->owner));
+    watch_text(limit->group, sizeof limit->group, slice_of(search->group));
+    snprintf(limit->rule, sizeof limit->rule, "%s USD%s", amount, every);
+    limit->size = answer->amount;
+    limit->left = num_less(answer->amount, answer->used);
+    limit->reset_at = answer->per == TG_PER_TOTAL ? 0 : answer->reset_at;
 }
 
 static void refuse_by_budget(struct call *call, const struct tg_money_answer *answer)
@@ -251,6 +275,7 @@ static void refuse_by_budget(struct call *call, const struct tg_money_answer *an
         snprintf(why.param, sizeof why.param, "max_tokens");
     why.retry_after_ms = answer->contended && !never ? 1000 : TG_UNSATISFIABLE;
     why.reset_at = answer->per == TG_PER_TOTAL || never ? 0 : answer->reset_at;
+    note_budget(call, &search, answer, amount, every[answer->per]);
     call_refuse_admitted(call, &why);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/core/decision.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
@@ -88,32 +89,74 @@ _Static_assert(TG_REASON_MEMORY_PRESSURE == REPORT_MEMORY + 1 &&
                    TG_REASON_COST == REPORT_COST + 1,
                "a stage has the number of its reason, less one");
 
+void report_limit_init(struct report_limit *limit)
+{
+    *limit = (struct report_limit){.size = -1, .left = -1};
+}
+
+/* The longest name that is shown whole. */
+enum { LIMIT_NAME_MAX = 64 };
+
+/* "tenant dept", "user bob of tenant dept". What was cut within a character, or never was UTF-8, is
+ * shown as "?". */
+static void put_owner(struct report_limit *limit, const char *kind, const void *name, size_t n,
+                      const char *suffix)
+{
+    char text[sizeof limit->of];
+
+    snprintf(text, sizeof text, "%s%s%.*s%s", kind, n > 0 ? " " : "",
+             n < LIMIT_NAME_MAX ? (int)n : LIMIT_NAME_MAX, n > 0 ? (const char *)name : "",
+             suffix != NULL ? suffix : "");
+    watch_text(limit->of, sizeof limit->of, slice_of(text));
+}
+
+/* A limit of the rate or the cost axis. */
+static void put_named(struct report_limit *limit, const struct tg_call *call,
+                      const struct tg_limit_answer *named, enum tg_axis axis)
+{
+    const struct tg_scope *scope = &call->debit.scopes[named->scope];
+    const char *unit = axis == TG_AXIS_RATE ? "calls" : call->unit != NULL ? call->unit : "units";
+
+    if (scope->kind == NULL) /* it is not to be named */
+        return;
+    put_owner(limit, scope->kind, scope->key, scope->key_bytes, scope->suffix);
+    if (strcmp(scope->kind, "user") == 0)
+        snprintf(limit->group, sizeof limit->group, "users%s",
+                 scope->suffix != NULL ? scope->suffix : "");
+    if (named->limiter != NULL)
+        tg_limiter_describe(named->limiter, unit, limit->rule, sizeof limit->rule);
+    limit->size = named->decision.limit;
+    limit->left = named->decision.remaining;
+    limit->reset_at = named->decision.reset_at;
+    limit->retry_after_ms = named->decision.retry_after_ms;
+}
+
 void report_limit_find(const struct tg_call *call, const struct tg_answer *answer,
                        struct report_limit *limit)
 {
-    const struct tg_limit_answer *named = tg_axes_refusing(&answer->axes);
+    enum tg_axis axis;
+    const struct tg_limit_answer *named = axes_spoken_of(&answer->axes, &axis);
 
-    limit->of[0] = 0;
-    limit->size = limit->left = -1;
+    report_limit_init(limit);
     if (named != NULL && named->scope < call->debit.n_scopes) {
-        const struct tg_scope *scope = &call->debit.scopes[named->scope];
-        snprintf(limit->of, sizeof limit->of, "%s %.*s%s", scope->kind != NULL ? scope->kind : "",
-                 scope->key_bytes < 64 ? (int)scope->key_bytes : 64, (const char *)scope->key,
-                 scope->suffix != NULL ? scope->suffix : "");
-        limit->size = named->decision.limit;
-        limit->left = named->decision.remaining;
-    } else if (answer->reason == TG_REASON_CONCURRENCY && call->gate_kind != NULL) {
-        snprintf(limit->of, sizeof limit->of, "%s%s%.64s", call->gate_kind,
-                 call->gate_name != NULL ? " " : "",
-                 call->gate_name != NULL ? call->gate_name : "");
-        limit->size = answer->decision.limit;
-        limit->left = answer->decision.remaining;
-    } else if (answer->reason == TG_REASON_PEER_LIMIT) {
-        snprintf(limit->of, sizeof limit->of, "peer %.*s",
-                 call->peer_bytes < 64 ? (int)call->peer_bytes : 64, (const char *)call->peer);
-        limit->size = answer->decision.limit;
-        limit->left = 0;
+        put_named(limit, call, named, axis);
+        return;
     }
+    if (answer->reason == TG_REASON_CONCURRENCY && call->gate_kind != NULL) {
+        put_owner(limit, call->gate_kind, call->gate_name,
+                  call->gate_name != NULL ? strlen(call->gate_name) : 0, NULL);
+    } else if (answer->reason == TG_REASON_PEER_LIMIT) {
+        put_owner(limit, "peer", call->peer, call->peer_bytes, NULL);
+        snprintf(limit->group, sizeof limit->group, "peers");
+    } else {
+        return;
+    }
+    snprintf(limit->rule, sizeof limit->rule, "%lld call%s at once",
+             (long long)answer->decision.limit, answer->decision.limit == 1 ? "" : "s");
+    limit->size = answer->decision.limit;
+    limit->left = answer->decision.remaining;
+    limit->reset_at = answer->decision.reset_at;
+    limit->retry_after_ms = answer->decision.retry_after_ms;
 }
 
 void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
@@ -133,6 +176,17 @@ void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,
     }
 }
 
+void report_limit_fill(const struct report_limit *limit, struct report *report)
+{
+    if (limit->of[0] == 0)
+        return;
+    report->limit_of = slice_of(limit->of);
+    report->limit_group = slice_of(limit->group[0] != 0 ? limit->group : limit->of);
+    report->limit_rule = slice_of(limit->rule);
+    report->limit = limit->size;
+    report->left = limit->left;
+}
+
 struct slice report_notes_traceparent(const struct report_notes *notes, const struct worker *worker,
                                       char text[TRACE_PARENT_BYTES])
 {
@@ -146,11 +200,7 @@ void report_notes_fill(const struct report_notes *notes, struct report *report)
 {
     report->would_deny = notes->would_deny;
     report->axis = notes->axis != TG_AXIS_NONE ? tg_axis_name(notes->axis) : NULL;
-    if (notes->limit.of[0] != 0) {
-        report->limit_of = slice_of(notes->limit.of);
-        report->limit = notes->limit.size;
-        report->left = notes->limit.left;
-    }
+    report_limit_fill(&notes->limit, report);
     report->retry_after_ms = notes->retry_after_ms;
     report->fallback_why = notes->fallback_why;
     report->changed = slice_of(notes->changed);
@@ -229,6 +279,12 @@ void report_denial(struct gateway *gateway, const struct report_notes *notes,
     entry->retry_after_ms = notes->retry_after_ms;
     watch_text(entry->reason, sizeof entry->reason, slice_of(reply_reason_name(why->reason)));
     watch_text(entry->text, sizeof entry->text, slice_of(why->text));
+    if (notes->limit.of[0] != 0) {
+        watch_text(entry->limit_of, sizeof entry->limit_of, slice_of(notes->limit.of));
+        watch_text(entry->limit_rule, sizeof entry->limit_rule, slice_of(notes->limit.rule));
+        entry->limit = notes->limit.size;
+        entry->remaining = notes->limit.left;
+    }
     entry->at = clock_wall_of(&gateway->clock, entry->at);
     watch_put(gateway->watch, entry);
 }

@@ -25,15 +25,26 @@ struct trace_server;
 struct watch_entry;
 struct worker;
 
-/* The limit that refused a call. */
+/* The limit that refused a call. Texts are UTF-8. */
 struct report_limit {
-    char of[128];       /* "tenant dept", "model small"; "": not known */
-    int64_t size, left; /* its ceiling, and what was left of it; negative: not known */
+    char of[128];         /* "tenant dept", "model small"; "": not known */
+    char group[80];       /* "users of tenant dept": who have such a limit each, by names that
+                             clients choose; "": it is the one of its kind */
+    char rule[80];        /* "6 calls a minute"; "": it has none */
+    int64_t size, left;   /* its ceiling, and what was left of it; negative: not known. Of a
+                             budget, in micro-dollars */
+    tg_ms reset_at;       /* when it is replenished; 0: not known */
+    tg_ms retry_after_ms; /* after this wait it may pass; 0: not known; TG_UNSATISFIABLE: never */
 };
+
+void report_limit_init(struct report_limit *limit);
 
 /* Finds out which limit an answer that is a refusal speaks of; all empty if there is none. */
 void report_limit_find(const struct tg_call *call, const struct tg_answer *answer,
                        struct report_limit *limit);
+
+/* Copies it into the report, which then points into it. */
+void report_limit_fill(const struct report_limit *limit, struct report *report);
 
 struct report_notes {
     struct trace_ids trace;

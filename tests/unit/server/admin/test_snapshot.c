@@ -152,13 +152,22 @@ static void denials_are_there_the_newest_first(void **state)
         entry.retry_after_ms = i == 2 ? -1 : 20;
         watch_text(entry.reason, sizeof entry.reason, SLICE("cost"));
         watch_text(entry.axis, sizeof entry.axis, i == 2 ? SLICE("") : SLICE("cost"));
+        if (i == 0) {
+            watch_text(entry.limit_of, sizeof entry.limit_of, SLICE("tenant dept"));
+            watch_text(entry.limit_rule, sizeof entry.limit_rule, SLICE("6 calls a minute"));
+            entry.limit = 6;
+            entry.remaining = 0;
+        }
         watch_put(kit.watch, &entry);
     }
     take_snapshot("/api/v1/snapshot");
     said("\"denials\":[{\"at\":2,\"id\":\"req_");
     said("\"tenant\":null,\"model\":null,\"user\":null,\"max_tokens\":null,\"prompt_bytes\":null,"
          "\"reason\":\"cost\",\"axis\":null,"
-         "\"retry_after_ms\":null,\"text\":\"\"},{\"at\":1,");
+         "\"retry_after_ms\":null,\"limit_of\":null,\"limit_rule\":null,\"limit\":null,"
+         "\"remaining\":null,\"text\":\"\"},{\"at\":1,");
+    said("\"limit_of\":\"tenant dept\",\"limit_rule\":\"6 calls a minute\",\"limit\":6,"
+         "\"remaining\":0,\"text\":\"\"}]");
     said("\"axis\":\"cost\",\"retry_after_ms\":20");
 }
 

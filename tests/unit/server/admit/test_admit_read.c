@@ -228,11 +228,20 @@ static void answers_say_what_applies(void **state)
                                  .decision = {false, 4, 0, 1000, 7},
                                  .reason = TG_REASON_CONCURRENCY,
                                  .message = "server overloaded",
-                                 .binding_axis = TG_AXIS_CONCURRENCY};
+                                 .binding_axis = TG_AXIS_CONCURRENCY,
+                                 .limit = {.of = "caller \"a\"",
+                                           .rule = "4 calls at once",
+                                           .size = 4,
+                                           .left = 0,
+                                           .reset_at = 1000,
+                                           .retry_after_ms = 7}};
     admit_write_reply(&out, &reply);
     expect_json(&out, "{\"allowed\":false,\"limit\":4,\"remaining\":0,\"reset_at_ms\":1000,"
                       "\"retry_after_ms\":7,\"reason\":\"concurrency\",\"message\":\"server "
-                      "overloaded\",\"binding_axis\":\"concurrency\",\"policy_denied\":false,"
+                      "overloaded\",\"binding_axis\":\"concurrency\",\"binding_limit\":{\"of\":"
+                      "\"caller \\\"a\\\"\",\"rule\":\"4 calls at once\",\"limit\":4,"
+                      "\"remaining\":0,\"reset_at_ms\":1000,\"retry_after_ms\":7},"
+                      "\"policy_denied\":false,"
                       "\"axes\":{}}");
     admit_write_release(&out, true);
     expect_json(&out, "{\"found\":true}");

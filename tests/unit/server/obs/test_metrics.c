@@ -173,6 +173,24 @@ static void refusals_have_the_words_of_their_metrics(void **state)
     expect_line("admission_total{result=\"admitted\"} 0");
 }
 
+static void refusals_are_counted_by_whose_limit_it_was(void **state)
+{
+    struct report report = refused_report("rate", "rate", 429);
+    (void)state;
+
+    report.limit_of = report.limit_group = SLICE("tenant dept");
+    metrics_request(metrics_shard(metrics, 0), &report);
+    metrics_request(metrics_shard(metrics, 1), &report);
+    report.reason = "cost";
+    report.limit_of = SLICE("user bob of tenant dept"); /* users choose their names */
+    report.limit_group = SLICE("users of tenant dept");
+    metrics_request(metrics_shard(metrics, 0), &report);
+    write_page();
+    expect_line("tollgate_denied_by_limit_total{limit_of=\"tenant dept\",reason=\"rate\"} 2");
+    expect_line(
+        "tollgate_denied_by_limit_total{limit_of=\"users of tenant dept\",reason=\"cost\"} 1");
+}
+
 /* Neither what is wrong with a request, nor what befalls one that was admitted, is a rejection. */
 static void only_stages_reject(void **state)
 {
@@ -463,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_request_is_counted_under_who_what_where_and_how),
         TEST(refusals_have_the_words_of_their_metrics),
+        TEST(refusals_are_counted_by_whose_limit_it_was),
         TEST(only_stages_reject),
         TEST(each_wait_is_counted_once_in_ms_and_in_seconds),
         TEST(what_was_used_is_counted_by_kind_and_in_dollars),

@@ -65,9 +65,11 @@ static const struct http_inbound_transport kept = {
 static void refuse(const struct refusal *why, bool late)
 {
     struct http_inbound in = {.transport = &kept};
+    struct reply_limits limits = {.n_fields = 1,
+                                  .fields = {{SLICE("x-ratelimit-limit-requests"), SLICE("6")}}};
 
     memset(&sent, 0, sizeof sent);
-    protect_grpc_refuse(&in, why, late, NOW, 0, SLICE("req_1"));
+    protect_grpc_refuse(&in, why, &limits, late, NOW, 0, SLICE("req_1"));
 }
 
 /* What a field says; null: there is none. Good until the next. */

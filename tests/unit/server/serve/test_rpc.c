@@ -160,6 +160,10 @@ static void no_answer_is_larger_than_it_is_said_to_be(void **state)
     (void)state;
     memset(reply.message, 'm', sizeof reply.message - 1);
     memset(reply.lease, 'l', sizeof reply.lease);
+    memset(reply.limit.of, 'o', sizeof reply.limit.of - 1);
+    memset(reply.limit.rule, 'r', sizeof reply.limit.rule - 1);
+    reply.limit.size = reply.limit.left = TG_NUMBER_MAX;
+    reply.limit.reset_at = reply.limit.retry_after_ms = TG_NUMBER_MAX;
     reply.axes.present = UINT32_MAX;
     for (int axis = 0; axis < TG_AXIS_COUNT; axis++)
         reply.axes.decision[axis] = most;
