@@ -46,7 +46,7 @@ export async function get(path, parameters = {}) {
     try {
         return await reply.json();
     } catch {
-        throw new ApiError(0, 'the answer is no JSON');
+        throw new ApiError(0, 'the answer is not JSON');
     }
 }
 

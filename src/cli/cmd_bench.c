@@ -109,7 +109,7 @@ static int run_bench(const struct command *self, int argc, char **argv)
     if (rest < 0)
         return STATUS_WRONG;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
+        command_say(self, "unexpected argument '%s'; only options are allowed", argv[1]);
         return STATUS_WRONG;
     }
     if (redis != NULL)

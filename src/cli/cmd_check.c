@@ -141,7 +141,7 @@ static int run_check(const struct command *self, int argc, char **argv)
     if (rest < 0)
         return STATUS_WRONG;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; it takes -c FILE and nothing else", argv[1]);
+        command_say(self, "unexpected argument '%s'; only -c FILE is allowed", argv[1]);
         return STATUS_WRONG;
     }
     if (path == NULL) {

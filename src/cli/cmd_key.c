@@ -32,7 +32,7 @@ static int make_key(const struct command *self, const char *name)
     uint8_t hash[VIRTUAL_KEY_HASH];
 
     if (!virtual_key_make(key) || !virtual_key_hash((struct slice){key, VIRTUAL_KEY_BYTES}, hash)) {
-        command_say(self, "the system gives no random bytes");
+        command_say(self, "the system provides no random bytes");
         return STATUS_FAILED;
     }
     virtual_key_hex(hash, hex);
@@ -49,7 +49,7 @@ static int run_key(const struct command *self, int argc, char **argv)
     if (rest < 0)
         return STATUS_WRONG;
     if (rest != 1 || strcmp(argv[1], "new") != 0) {
-        command_say(self, "what to do is missing or not known; it takes 'new' [--name N]");
+        command_say(self, "the command is missing or unknown; it must be 'new' [--name N]");
         return STATUS_WRONG;
     }
     if (!cmd_key_is_name(name)) {

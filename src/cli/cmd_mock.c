@@ -221,9 +221,9 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
 
     if (rest > 0)
-        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
+        command_say(self, "unexpected argument '%s'; only options are allowed", argv[1]);
     else if (rest == 0 && arguments->log && arguments->record != NULL)
-        command_say(self, "either --log or --record FILE");
+        command_say(self, "--log and --record FILE exclude each other");
     else
         return rest == 0;
     return false;

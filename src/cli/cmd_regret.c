@@ -80,7 +80,8 @@ static bool read_asked(const struct command *self, int argc, char **argv, struct
     if (rest < 0)
         return false;
     if (rest > 0) {
-        command_say(self, "'%s' is too much; `tollgate help regret` says what it takes", argv[1]);
+        command_say(self, "unexpected argument '%s'; `tollgate help regret` says what it takes",
+                    argv[1]);
         return false;
     }
     return find_suite(self, asked) && read_seeds(self, asked);

@@ -73,7 +73,7 @@ static bool check_asked(const struct command *command, struct asked *asked)
         return false;
     }
     if (asked->prefix != NULL && asked->compare != NULL) {
-        command_say(command, "--store-prefix says what one configuration goes on from; not with "
+        command_say(command, "--store-prefix is for one configuration; it cannot be used with "
                              "--compare, which has two");
         return false;
     }
@@ -158,7 +158,7 @@ static int run_replay(const struct command *self, int argc, char **argv)
     if (operands < 0)
         return STATUS_WRONG;
     if (operands > 1) {
-        command_say(self, "one trace at a time: what is '%s'?", argv[2]);
+        command_say(self, "one trace at a time; '%s' is a second one", argv[2]);
         return STATUS_WRONG;
     }
     if (!check_asked(self, &asked))

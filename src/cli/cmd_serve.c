@@ -268,7 +268,7 @@ static bool make_threads(struct serving *serving)
     if (good)
         good = serving->joins = pthread_create(&serving->joiner, NULL, join_workers, serving) == 0;
     if (!good)
-        command_say(serving->command, "the system gives no thread");
+        command_say(serving->command, "no thread could be started");
     return good;
 }
 
@@ -439,7 +439,7 @@ static bool wait_for_end(struct serving *serving)
         if (++endings == 1)
             cmd_serve_drain(serving);
         if (endings == 2) {
-            cut_off(serving, "told again to end");
+            cut_off(serving, "a second signal came");
             unblock_signals(serving);
         }
     }
@@ -561,7 +561,7 @@ static int run_serve(const struct command *self, int argc, char **argv)
         return STATUS_WRONG;
     if (rest > 0) {
         command_say(self,
-                    "'%s' is too much; it takes -c FILE, --record FILE, --takeover and "
+                    "unexpected argument '%s'; it takes -c FILE, --record FILE, --takeover and "
                     "--allow-core",
                     argv[1]);
         return STATUS_WRONG;

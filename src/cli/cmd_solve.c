@@ -159,7 +159,7 @@ static int run_solve(const struct command *self, int argc, char **argv)
     if (operands < 0)
         return STATUS_WRONG;
     if (operands > 1) {
-        command_say(self, "one workload at a time: what is '%s'?", argv[2]);
+        command_say(self, "one workload at a time; '%s' is a second one", argv[2]);
         return STATUS_WRONG;
     }
     if (operands == 0 || strcmp(argv[1], "-") == 0)

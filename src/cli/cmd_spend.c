@@ -311,7 +311,7 @@ static bool read_options(const struct command *self, int argc, char **argv,
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
 
     if (rest > 0)
-        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
+        command_say(self, "unexpected argument '%s'; only options are allowed", argv[1]);
     else if (rest == 0 && options->config == NULL)
         command_say(self, "-c FILE is missing");
     else if (rest == 0 && options->json && options->csv)

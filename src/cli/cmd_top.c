@@ -100,7 +100,7 @@ static void explain_status(struct top *top, const struct top_reply *reply)
         snprintf(top->trouble, sizeof top->trouble, "status %d: %s", reply->status, message);
     else
         snprintf(top->trouble, sizeof top->trouble,
-                 "status %d: this is no admin listener of tollgate", reply->status);
+                 "status %d: this is not an admin listener of tollgate", reply->status);
 }
 
 static bool take_snapshot(struct top *top, const struct top_reply *reply)
@@ -113,7 +113,7 @@ static bool take_snapshot(struct top *top, const struct top_reply *reply)
         return false;
     }
     if (!top_snapshot_read(top->reader, reply->body, read, why, sizeof why)) {
-        snprintf(top->trouble, sizeof top->trouble, "this is no admin listener of tollgate: %s",
+        snprintf(top->trouble, sizeof top->trouble, "this is not an admin listener of tollgate: %s",
                  why);
         return false;
     }
@@ -269,7 +269,7 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
 
     if (rest > 0)
-        command_say(self, "'%s' is too much; it takes options and nothing else", argv[1]);
+        command_say(self, "unexpected argument '%s'; only options are allowed", argv[1]);
     return rest == 0;
 }
 
@@ -302,7 +302,7 @@ static bool read_token_file(const struct command *self, const char *path, char *
         token[strcspn(token, "\r\n")] = '\0';
     if (read && strlen(token) + 1 < bytes && value_is_line(token) && token[0] != '\0')
         return true;
-    command_say(self, "%s: its first line is no token", path);
+    command_say(self, "%s: its first line is not a token", path);
     return false;
 }
 
@@ -316,7 +316,7 @@ static bool read_token(const struct command *self, const char *path, char *token
     }
     if (*found == NULL || value_is_line(*found))
         return true;
-    command_say(self, TOKEN_VARIABLE " holds what no token does: line ends or other controls");
+    command_say(self, TOKEN_VARIABLE " holds control characters, which a token cannot have");
     return false;
 }
 

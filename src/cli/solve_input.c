@@ -80,7 +80,7 @@ static bool solve_input_read_field(struct reading *r, const struct field *field,
         number = value->real;
     else
         return solve_input_wrong(r, value->offset, "%s is %s; it must be a number%s", field->name,
-                                 value->kind == JSON_HUGE ? "a number out of all range"
+                                 value->kind == JSON_HUGE ? "a number out of range"
                                                           : json_kind_name(value->kind),
                                  field->optional ? ", or null" : "");
     /* The struct has numbers that mean none; here null does. */

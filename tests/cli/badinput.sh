@@ -87,8 +87,8 @@ bad_line '{"t":[1]}' "\"t\" $whole an array"
 bad_line '{"t":{"t":1}}' "\"t\" $whole an object"
 bad_line '{"t":9007199254740992}' "\"t\" $whole a larger number"
 bad_line '{"t":1e16}' "\"t\" $whole a larger number"
-bad_line '{"t":99999999999999999999}' "\"t\" $whole a number out of all range"
-bad_line '{"t":1e999}' "\"t\" $whole a number out of all range"
+bad_line '{"t":99999999999999999999}' "\"t\" $whole a number out of range"
+bad_line '{"t":1e999}' "\"t\" $whole a number out of range"
 bad_line '{"key":"a"}' '"t" is missing'
 bad_line '{}' '"t" is missing'
 bad_line '{"t":1,"key":1}' '"key" must be a string, not a number'

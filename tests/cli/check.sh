@@ -45,9 +45,9 @@ bad 'the file is empty' '@'
 bad 'the file is a list' '@[1, 2]'
 bad 'the file is a text' '@hello'
 bad 'not a text: ' "version: @$(printf '\377')"
-bad 'a list or map stands where a key is wanted' '? @[a]
+bad 'a list or map is in the place of a key' '? @[a]
 : b'
-bad 'a text holds the character 0' 'store_prefix: @"a\0b"'
+bad 'a text holds a zero character' 'store_prefix: @"a\0b"'
 
 # ---- Keys and types ----
 
@@ -73,7 +73,7 @@ bad 'tenants[0] is a text; it must be a section' 'tenants: [@a]'
 bad 'log.level is "loud"; it must be one of debug | info | warn | error' 'log: {level: @loud}'
 bad 'two_tier.enabled is "yes"; it must be true or false' 'two_tier: {enabled: @yes}'
 bad 'store_prefix is "null"; it must be a name' 'store_prefix: @null'
-bad 'providers has a name that is none' 'providers: {@"": {base_url: "http://h", api: openai}}'
+bad 'providers has a name that is not allowed' 'providers: {@"": {base_url: "http://h", api: openai}}'
 
 # ---- Values ----
 
@@ -96,7 +96,7 @@ bad 'budgets[0]: per is missing; it must be given' 'budgets: [@{usd: 1}]'
 bad 'tenants[0].keys[0].sha256 is "abc"; it must be 64 hexadecimal digits' \
     'tenants: [{name: a, keys: [{sha256: @abc}]}]'
 bad 'tenants[0].users.from is "cookie"; it must be header:NAME' 'tenants: [{name: a, users: {from: @cookie}}]'
-bad '"${1}" has a variable that is none' 'gate: {peers: {limit: @"${1}"}}'
+bad '"${1}" has a variable without a name' 'gate: {peers: {limit: @"${1}"}}'
 bad 'gate.peers.limit is "${TG_WORD}"; it must be' 'gate: {peers: {limit: @"${TG_WORD}"}}'
 
 # ---- Laws, limiters, policy ----
@@ -239,13 +239,13 @@ bad 'the tenant "b" is its own parent by way of "a"; parents must not go in a ci
     'tenants: [{name: a, parent: b}, {name: b, parent: @a}]'
 bad 'the tenant "e" has 4 parents above it; up to 4 levels are allowed' \
     'tenants: [{name: e, parent: @d}, {name: a}, {name: b, parent: a}, {name: c, parent: b}, {name: d, parent: c}]'
-bad 'the tenant "a" is there twice, first in c.yaml:1; each name' 'tenants: [{name: a},
+bad 'the tenant "a" is defined twice, first in c.yaml:1; each name' 'tenants: [{name: a},
     {name: @a}]'
 bad 'tenants[0]: name is missing' 'tenants: [@{weight: 2}]'
 bad 'tenants[0].limits[0] limits nothing; it must have one or more of rpm, rph, rpd, tpm, tph, tpd' \
     'tenants: [{name: a, limits: [@{mode: shadow}]}]'
 h=5e0c7ed5e3b5ef5a3c4c2f4f7f6b3a2a1d0e9c8b7a6f5e4d3c2b1a0f9e8d7c6b
-bad 'the key is that of the tenant "a" too; a key is allowed once' "tenants:
+bad 'the tenant "a" has the same key; a key is allowed once' "tenants:
   - {name: a, keys: [{sha256: $h}]}
   - {name: b, keys: [{sha256: @$h}]}"
 p='providers: {p: {base_url: "http://h", api: openai}, q: {base_url: "http://h", api: anthropic}}'
@@ -280,21 +280,21 @@ bad 'the group "g" does not exist; it must be one of the groups of the provider 
 
 # ---- The server ----
 
-bad 'listen.admin is the address of listen.gateway too; each must have its own' \
+bad 'listen.admin has the same address as listen.gateway; each must have its own' \
     'listen: {gateway: "h:1", admin: @"h:1"}'
 good 'port 0 may be asked for twice' 'listen: {gateway: "h:0", probe: "h:0"}'
 good 'sockets and every address' 'listen: {gateway: "*:80", probe: "unix:/run/x"}'
 bad 'listen.tls: key is missing' 'listen: {tls: @{cert: c.yaml}}'
 warns 'listen.tls.client_ca: the file none.pem cannot be read' \
     'listen: {tls: {cert: c.yaml, key: c.yaml, client_ca: @none.pem}}'
-bad 'limits: body is 2048B and buffered_total 1024B; one body must fit into it' \
+bad 'limits: body is 2048B and buffered_total 1024B; buffered_total must be at least as large as body' \
     'limits: @{body: 2KiB, buffered_total: 1KiB}'
 bad 'limits.header is "2MiB"; it must be a size such as 64KiB, from 1024B to 1048576B' 'limits: {header: @2MiB}'
 bad 'limits.connections is "0"; it must be' 'limits: {connections: @0}'
 bad 'trust_headers_from[1] is "::1/129"; it must be a network' 'trust_headers_from: ["::1/128", @"::1/129"]'
 bad 'callers[0].may[1] is "money"; it must be one of tenant | peer | priority | value' \
     "callers: [{name: a, token_sha256: $h, may: [peer, @money]}]"
-bad 'the token of a caller stands above too; each is allowed once' "callers:
+bad 'the token of a caller is given above already; each is allowed once' "callers:
   - {name: a, token_sha256: $h}
   - {name: b, token_sha256: @$(printf %s "$h" | tr a-f A-F)}"
 bad 'store_tls has a cert without a key' 'store: redis://h:1
@@ -354,7 +354,7 @@ bad 'providers.p.headers.set: the header Authorization carries the key' \
 bad 'providers.p.headers.set: the header X-A is given twice' "$(provider 'headers: {set: {x-a: b, @X-A: c}}')"
 bad 'providers.p.headers.drop[0] is "a:"; it must be the name of a header' "$(provider 'headers: {drop: [@"a:"]}')"
 bad 'providers.p.query.a is "' "$(provider 'query: {a: @"\x01"}')"
-bad 'providers.p.proxy is no address of a proxy; it must be none or http://HOST:PORT' \
+bad 'providers.p.proxy is not the address of a proxy; it must be none or http://HOST:PORT' \
     "$(provider 'proxy: @"https://h:1"')"
 bad 'providers.p.proxy is not one; it must be none or a URL' "$(provider 'proxy: @socks')"
 warns 'providers.p.tls.ca: the file none.pem cannot be read' "$(provider 'tls: {ca: @none.pem}')"
@@ -362,7 +362,7 @@ bad 'providers.p.stream_usage is "always"; it must be one of never | inject' "$(
 bad 'providers.p.on_disconnect is "stop"; it must be one of auto | abort | drain' "$(provider 'on_disconnect: @stop')"
 bad 'providers.p.groups.g.rpm is "0"; it must be' "$(provider 'groups: {g: {rpm: @0}}')"
 bad 'providers.p.keys[0]: secret is missing' "$(provider 'keys: [@{name: k}]')"
-bad 'providers.p.keys[1].name is "k", as that of keys[0]; each name is allowed once' \
+bad 'providers.p.keys[1].name is "k", which keys[0] has already; each name is allowed once' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}, {name: @k, secret: "${TG_WORD}"}]')"
 bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret or group' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
@@ -414,7 +414,7 @@ bad 'models.m.on_unbounded is "guess"; it must be one of allow | clamp | refuse'
 models: {m: {provider: p, price: {}, on_unbounded: @guess}}"
 bad 'models.m.price.factors.service_tier.priority is "0"; it must be a factor from 0.001 to 1000, with at most three decimals' "$p
 models: {m: {provider: p, price: {factors: {service_tier: {priority: @0}}}}}"
-bad 'models.m.price.factors: "long" is no length of context; it must be a number of tokens from 1 up' "$p
+bad 'models.m.price.factors: "long" is not a length of context; it must be a number of tokens from 1 up' "$p
 models: {m: {provider: p, price: {factors: {above_tokens: {@long: 2.0}}}}}"
 bad 'models.m.price.factors.above_tokens has more than 4 lengths' "$p
 models: {m: {provider: p, price: {factors: {above_tokens: {1: 2, 2: 2, 3: 2, 4: 2, @5: 2}}}}}"
@@ -429,9 +429,9 @@ models: {@m: {provider: p}}"
 bad 'unknown_model is "maybe"; it must be one of refuse | allow' 'unknown_model: @maybe'
 bad 'passthrough[0].path is "x"; it must be a path' "$p
 passthrough: [{path: @x, provider: p}]"
-bad 'passthrough[0].path is "/v1/embeddings", which is served already; it must be another path' "$p
+bad 'passthrough[0].path is "/v1/embeddings", which the gateway serves itself; it must be another path' "$p
 passthrough: [{path: @/v1/embeddings, provider: p}]"
-bad 'the path of a passthrough stands above too; each is allowed once' "$p
+bad 'the path of a passthrough is given above already; each is allowed once' "$p
 passthrough: [{path: /x, provider: p}, {path: @/x, provider: q}]"
 bad 'passthrough[0].path is "/v1/fi*"; it must be a path in which * is a whole segment' "$p
 passthrough: [{path: @\"/v1/fi*\", provider: p}]"
@@ -445,13 +445,13 @@ bad 'passthrough[0].path is "/v1/files/.."; it must be a path without' "$p
 passthrough: [{path: @/v1/files/.., provider: p}]"
 bad 'passthrough[0].path is "/v1/files?x"; it must be a path' "$p
 passthrough: [{path: @\"/v1/files?x\", provider: p}]"
-bad 'passthrough[0].path is "/v1/models/*", which is served already' "$p
+bad 'passthrough[0].path is "/v1/models/*", which the gateway serves itself' "$p
 passthrough: [{path: @\"/v1/models/*\", provider: p}]"
-bad 'passthrough[0].path is "/tollgate/v1/x", which is served already' "$p
+bad 'passthrough[0].path is "/tollgate/v1/x", which the gateway serves itself' "$p
 passthrough: [{path: @/tollgate/v1/x, provider: p}]"
 bad 'passthrough[1].path is "/v1/files/*/content", and "/v1/files/*" above it takes all of its calls' "$p
 passthrough: [{path: \"/v1/files/*\", provider: p}, {path: @\"/v1/files/*/content\", provider: q}]"
-bad 'passthrough[0].path is "/v1/files/*", and calls of it go to the protected server at "/v1"' "$p
+bad 'passthrough[0].path is "/v1/files/*", and its calls go to the protected server at "/v1"' "$p
 protect: [{prefix: /v1, upstream: \"http://h\"}]
 passthrough: [{path: @\"/v1/files/*\", provider: p}]"
 bad 'tenants[0].endpoints[0] is "/v1/fi*"; it must be a path such as' "$p
@@ -473,9 +473,9 @@ good 'S7 a prefix is a prefix, below an exact path and above a wider one' "$p
 passthrough: [{path: /v1/files/x, provider: p}, {path: \"/v1/files/*\", provider: p}, {path: \"/v1/threads/*/runs\", provider: q}]
 tenants: [{name: a, endpoints: [\"/*\", \"!/v1/files/y\"]}]"
 bad 'protect[0].upstream is not one; it must be a URL' 'protect: [{prefix: /a, upstream: @h}]'
-bad 'the prefix of a protected server stands above too' \
+bad 'the prefix of a protected server is given above already' \
     'protect: [{prefix: /a, upstream: "http://h"}, {prefix: @/a, upstream: "http://i"}]'
-bad 'protect[0].priorities: "get /a" is not a method and a path; it must be such as "GET /x", or of an RPC' \
+bad 'protect[0].priorities: "get /a" is not a method and a path; it must be like "GET /x", or for an RPC' \
     'protect: [{prefix: /a, upstream: "http://h", priorities: {@get /a: high}}]'
 good 'the method of an RPC is in its path' \
     'protect: [{prefix: /a, upstream: "http://h", http2: true, priorities: {/a/Get: high}}]'
@@ -502,7 +502,7 @@ done
 
 warns 'the environment variable TG_NOT_SET is not set' 'gate: {peers: {limit: @"${TG_NOT_SET}"}}'
 warns 'admin_auth.token: the file none.txt cannot be read' 'admin_auth: {token: @"file:none.txt"}'
-warns 'admin_auth.token is a secret that stands in the file' 'admin_auth: {token: @hunter2-hunter2-hunter2}'
+warns 'admin_auth.token is a secret that is written in the file' 'admin_auth: {token: @hunter2-hunter2-hunter2}'
 warns 'the pattern "x*" matches none of the models and aliases' "$one
 models: {m: {price: {}, provider: p}}
 tenants: [{name: a, models: [@\"x*\"]}]"
@@ -536,8 +536,8 @@ printf 'gate: {}\ninclude: []\ntenants: [{name: a, weight: x}]\n' >"$tmp/t.d/3.y
 printf 'gate: {}\ntenants: [{name: a}]\ninclude: [t.d/*.yaml]\n' >"$tmp/c.yaml"
 check_file c.yaml
 cat >"$tmp/want" <<'END'
-t.d/3.yaml:1:1: gate is given twice, first in c.yaml:1; it may stand in one file
-t.d/3.yaml:3:18: the tenant "a" is there twice, first in c.yaml:2; each name is allowed once
+t.d/3.yaml:1:1: gate is given twice, first in c.yaml:1; it may be given in one file only
+t.d/3.yaml:3:18: the tenant "a" is defined twice, first in c.yaml:2; each name is allowed once
 t.d/3.yaml:3:29: tenants[0].weight is "x"; it must be a number from 1e-06 to 1000000
 tollgate check: 3 errors, 0 warnings
 END

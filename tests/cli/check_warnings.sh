@@ -86,11 +86,11 @@ models: {a: {provider: p, price: {}, concurrency: {law: vegas}}, b: {provider: p
 
 # ---- Money ----
 
-warns 'the budget of $6 (day) is above the $5 of the tenant "top", which ends first' 'tenants:
+warns 'the budget of $6 (day) is above the $5 of the tenant "top", which is used up first' 'tenants:
   - {name: top, budgets: [{usd: 5, per: day}, {usd: 4, per: day, mode: shadow}]}
   - {name: middle, parent: top}
   - {name: a, parent: middle, budgets: [{usd: 5, per: day}, @{usd: 6, per: day}, {usd: 100, per: month}]}'
-warns 'the budget of $0.5 (total) is above the $0.25 of everyone together, which ends first' \
+warns 'the budget of $0.5 (total) is above the $0.25 of everyone together, which is used up first' \
     'budgets: [{usd: 0.25, per: total}]
 tenants: [{name: a, budgets: [@{usd: 0.5, per: total}]}]'
 warns 'the budget of $6 (day) is above the $5 of the tenant "a"' 'tenants:
@@ -121,10 +121,10 @@ tenants: [{name: a, allow_cheaper: 0.2}]"
 # ---- Keys ----
 
 for word in '' test secret changeme password sk-test foo; do
-    warns "this is the hash of \"$word\", which anybody guesses; make another key" \
+    warns "this is the hash of \"$word\", which anybody can guess; make another key" \
         "tenants: [{name: a, keys: [{sha256: $h}, {name: k, sha256: @$(hash_of "$word")}]}]"
 done
-warns 'this is the hash of "token", which anybody guesses; make another token' \
+warns 'this is the hash of "token", which anybody can guess; make another token' \
     "callers: [{name: envoy, token_sha256: @$(hash_of token)}]"
 warns 'the key "old" of the tenant "a" has expired' \
     "tenants: [{name: a, keys: [{name: old, sha256: $h, not_after: @\"2001-01-01T00:00:00Z\"}]}]"
@@ -139,7 +139,7 @@ tenants: [{name: a}]"
 # ---- Administration ----
 
 export TG_SHORT=fifteen-letters TG_LONG=sixteen-letters.
-warns 'admin_auth.token has less than 16 characters' 'admin_auth: {token: @"${TG_SHORT}"}'
+warns 'admin_auth.token has fewer than 16 characters' 'admin_auth: {token: @"${TG_SHORT}"}'
 good 'a token of sixteen' 'listen: {admin: h:1}
 admin_auth: {token: "${TG_LONG}"}'
 warns 'listen.admin is given and admin_auth.token is not' 'listen: {admin: @h:1}'
@@ -172,7 +172,7 @@ two_tier: {enabled: true}"
 warns 'store_timeout has no effect with store: memory' 'store_timeout: @50ms'
 good 'of Redis' "$r
 store_timeout: 50ms"
-warns 'store_tls has no effect: the store is not one of rediss://' "$r
+warns 'store_tls has no effect: the store is not a rediss:// one' "$r
 store_tls: @{ca: system}"
 good 'of TLS' 'store: "rediss://h:1"
 store_tls: {ca: system}'
@@ -184,7 +184,7 @@ warns 'no key is in the group "idle": its limits have no effect' "providers: {p:
 models: {m: {provider: p, price: {}}}"
 good 'a group of a model'"'"'s own keys' "providers: {p: {base_url: \"http://h\", api: openai, groups: {used: {rpm: 1}}}}
 models: {m: {provider: p, price: {}, $k}}"
-warns 'no model and no passthrough is of the provider "q": nobody can use it' 'providers:
+warns 'no model and no passthrough uses the provider "q": nobody can use it' 'providers:
   p: {base_url: "http://h", api: openai}
   @q: {base_url: "http://h", api: openai}
 models: {m: {provider: p, price: {}}}'

@@ -13,16 +13,16 @@ expect 'no pace' 2 "--pace is 'fast'"
 run mock --workers 0
 expect 'no workers' 2 "--workers is '0'" 'from 1 to 64'
 run mock script.yaml
-expect 'an argument' 2 "'script.yaml' is too much"
+expect 'an argument' 2 "unexpected argument 'script.yaml'"
 run mock --log --record "$tmp/record"
-expect 'two places for records' 2 'either --log or --record'
+expect 'two places for records' 2 '--log and --record FILE exclude each other'
 run mock --script "$tmp/nothing.yaml"
 expect 'no script' 2 "cannot read $tmp/nothing.yaml"
 run mock --port 0 --record "$tmp/no/folder"
 expect 'no place for records' 2 "cannot write $tmp/no/folder"
 printf 'rules:\n- when: {nth: 1}\n  do: {latenzy: 3ms}\n- do: {status: 7}\n' >"$tmp/bad.yaml"
 run mock --script "$tmp/bad.yaml"
-expect 'a bad script' 2 "$tmp/bad.yaml:3:8: 'latenzy' is no action" \
+expect 'a bad script' 2 "$tmp/bad.yaml:3:8: 'latenzy' is not an action" \
     "$tmp/bad.yaml:4:16: status must be from 200 to 599"
 
 # The documentation has every action, and its examples are scripts.

@@ -171,7 +171,7 @@ for bad in 0 -1 x 9007199254740991 18446744073709551616; do
     expect "--seed '$bad'" 2 "--seed is '$bad'; it must be a whole number from 1 to"
 done
 run regret rho
-expect 'an operand' 2 "'rho' is too much"
+expect 'an operand' 2 "unexpected argument 'rho'"
 run regret --plot
 expect 'a plot without its file' 2 '--plot needs FILE.svg after it'
 run regret --policy online

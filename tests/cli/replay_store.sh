@@ -92,7 +92,7 @@ ask acl setuser few on '>x' '~other:*' +@all >/dev/null
 run replay --limiter gcra:limit=1,period=1000 --store "redis+unix://few:x@$tmp/redis" "$tmp/calls"
 expect 'a Redis that does not let us says so' 1 "calls:1: Redis did not decide: unix:$tmp/redis: NOPERM"
 run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" --store "$store" --store-prefix p "$tmp/calls"
-expect 'two configurations cannot go on from one' 2 'tollgate replay: --store-prefix says what one'
+expect 'two configurations cannot go on from one' 2 'tollgate replay: --store-prefix is for one configuration'
 run replay -c "$tmp/first.yaml" --compare "$tmp/second.yaml" --store "redis+unix://$tmp/nobody" "$tmp/calls"
 expect 'a comparison on a Redis that is away' 1 'tollgate replay: --store: cannot reach Redis: '
 run replay --limiter gcra:limit=1,period=1000 --store localhost "$tmp/calls"

@@ -61,7 +61,7 @@ get() {
 run serve
 expect 'without a configuration' 2 '-c FILE is missing'
 run serve -c "$tmp/a" "$tmp/b"
-expect 'one argument too many' 2 "'$tmp/b' is too much"
+expect 'one argument too many' 2 "unexpected argument '$tmp/b'"
 run serve -c "$tmp/none.yaml"
 expect 'a file that is not there' 2 'none.yaml'
 

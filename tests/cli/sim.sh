@@ -247,7 +247,7 @@ run sim --trace "$seed" --admission-policy token-bucket --token-bucket-capacity 
 [ -s "$tmp/err" ] && not_ok 'a larger one gets no warning' "$(cat "$tmp/err")" || ok 'a larger one gets no warning'
 printf '{"t":1,"id":"a"}\n{"t":2,"op":"release","id":"a"}\n' >"$tmp/replay"
 run sim --trace "$tmp/replay"
-expect 'lines that are no arrivals' 0 'warning: 1 lines are no arrivals'
+expect 'lines that are no arrivals' 0 'warning: 1 lines are not arrivals'
 
 # ---- Asked wrongly ----
 
@@ -277,7 +277,7 @@ expect 'no such latency model' 2 "there is no 'blackbox'; there are trained-phys
 run sim --routing-policy weighted --routing-scorers queue-depth:0
 expect 'a weight of nothing' 2 "the weight '0' must be a finite number above 0"
 run sim --slo-ttft critical=fast
-expect 'no time' 2 "--slo-ttft: 'fast' is no time"
+expect 'no time' 2 "--slo-ttft: 'fast' is not a time"
 run sim --admission-policy gate
 expect 'a gate without a configuration' 2 '--admission-policy gate needs -c FILE'
 run sim -c "$tmp/gate.yaml"
@@ -319,7 +319,7 @@ expect 'nothing to compare with' 2 'one file is compared with nothing'
 run sim --compare "$tmp/bucket.yaml,$tmp/none"
 expect 'a file that is not there' 2 "$tmp/none: No such file"
 run sim 500
-expect 'an operand' 2 "'500' is too much"
+expect 'an operand' 2 "unexpected argument '500'"
 run sim --polcy x
 expect 'no such option' 2 'there is no option --polcy' '--admission-policy NAME'
 

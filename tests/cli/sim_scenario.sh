@@ -71,8 +71,8 @@ wrong 'takes no other option' --scenario list --json
 wrong "--seeds is '0'" --scenario 3x --seeds 0
 wrong "--scale-time is '0'" --scenario 3x --scale-time 0
 wrong '--scale-time has no effect' --scenario fair --scale-time 2
-wrong "'extra' is too much" --scenario 3x extra
-wrong "'3x' is no mix of tenants" --scenario fair-equal,3x
+wrong "unexpected argument 'extra'" --scenario 3x extra
+wrong "'3x' is not a mix of tenants" --scenario fair-equal,3x
 wrong "there is no scenario 'fair-equal'" --scenario 3x,fair-equal
 wrong 'cannot be mixed' --scenario limit-use,fair
 wrong '--law has no effect on limit-use' --scenario limit-use --law fixed

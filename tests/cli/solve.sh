@@ -95,7 +95,7 @@ refuses "{\"types\":[$t,3],$b}" ':1:43' 'types[1] is '  'it must be an object'
 refuses "{\"types\":[{\"cost\":\"1\",\"value\":1,\"weight\":1}],$b}" ':1:19' 'types[0].cost is a string; it must be a number'
 refuses "{\"types\":[{\"cost\":null,\"value\":1,\"weight\":1}],$b}" ':1:19' 'types[0].cost is null; it must be a number'
 refuses "{\"types\":[$t],\"rate_budget\":1,\"cost_budget\":1,\"conc_budget\":[]}" ':1:90' 'conc_budget is an array; it must be a number, or null'
-refuses "{\"types\":[{\"cost\":1e999,\"value\":1,\"weight\":1}],$b}" ':1:19' 'types[0].cost is a number out of all range'
+refuses "{\"types\":[{\"cost\":1e999,\"value\":1,\"weight\":1}],$b}" ':1:19' 'types[0].cost is a number out of range'
 
 # What is no JSON is named all the same.
 refuses "{\"types\":[{\"cost\":NaN,\"value\":1,\"weight\":1}],$b}" ':1:19' 'types[0].cost: a value is missing'
@@ -117,7 +117,7 @@ refuses "{\"types\":[{\"cost\":1,\"value\":1,\"weight\":0}],$b,\"arrivals\":3}" 
 
 # The command line, and files that cannot be read.
 run solve a b
-expect 'two files' 2 "what is 'b'?"
+expect 'two files' 2 "'b' is a second one"
 run solve --fast
 expect 'an option that is none' 2 '--fast'
 run solve "$tmp/none"

@@ -87,7 +87,7 @@ function answer(random, body) {
     const choices = [
         [0.04, () => [Buffer.alloc(0), 'resetAndDestroy']],
         [0.04, () => [Buffer.alloc(0), 'end']],
-        [0.03, () => [Buffer.from('this is no HTTP\r\n\r\n'), 'end']],
+        [0.03, () => [Buffer.from('this is not HTTP\r\n\r\n'), 'end']],
         [0.03, () => error('429 Limited', '{"error":{}}', 'retry-after-ms: 5\r\n')],
         [0.05, () => error('500 Failed', '{"error":{"message":"x"}}')],
         [0.02, () => error('400 Bad', '{"error":{"message":"x"}}')],

@@ -288,7 +288,7 @@ test('a Redis that is connected and of no use is told as degraded, until it is o
     await stored(gateways[0], 'degraded');
     assert.match((await ready(gateways[0])).text, /^ok; the store is degraded: limits local/);
     await until('the log says why', () =>
-        /of no use|WRONGTYPE/.test(gateways[0].process.out),
+        /not usable|WRONGTYPE/.test(gateways[0].process.out),
     );
     assert.ok((await gateways[0].metrics('kind="error"')).store_errors_total > 0);
     await redis.ask('DEL', key);

@@ -390,9 +390,9 @@ test('the token is the first line of a file, and is never said', async (t) => {
 });
 
 const strangers = {
-    'a page': [200, '<html>hello</html>', /no admin listener of tollgate/],
-    'other JSON': [200, '{"status":"ok"}', /no admin listener of tollgate/],
-    'nothing there': [404, 'not found', /status 404: this is no admin listener of tollgate/],
+    'a page': [200, '<html>hello</html>', /not an admin listener of tollgate/],
+    'other JSON': [200, '{"status":"ok"}', /not an admin listener of tollgate/],
+    'nothing there': [404, 'not found', /status 404: this is not an admin listener of tollgate/],
     'a listener without a token': [
         403,
         '{"error":{"code":"closed","message":"set admin_auth.token"}}',
@@ -417,12 +417,12 @@ test('nobody there: exit 1 and the reason', async (t) => {
 });
 
 const wrong = [
-    [['--admin', 'localhost:9090'], /'localhost:9090' is no URL/],
+    [['--admin', 'localhost:9090'], /'localhost:9090' is not a URL/],
     [['--interval', '5'], /--interval is '5'; it takes a time from 100ms to 1h/],
     [['--interval', '2d'], /--interval is '2d'/],
     [['--token', '/nonexistent/token'], /cannot read \/nonexistent\/token/],
-    [['--token', '/dev/null'], /\/dev\/null: its first line is no token/],
-    [['here'], /'here' is too much/],
+    [['--token', '/dev/null'], /\/dev\/null: its first line is not a token/],
+    [['here'], /unexpected argument 'here'/],
     [['--twice'], /--twice/],
 ];
 for (const [args, said] of wrong)

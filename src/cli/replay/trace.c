@@ -42,7 +42,7 @@ static const char *describe(const struct json_value *value, bool fractions)
             return "a fraction";
         return value->real < 0 ? "a negative number" : "a larger number";
     case JSON_HUGE:
-        return "a number out of all range";
+        return "a number out of range";
     default:
         return json_kind_name(value->kind);
     }

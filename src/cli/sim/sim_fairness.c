@@ -149,7 +149,7 @@ static size_t read_mixes(const struct command *command, const char *names,
         mixes[n] = find_mix(name);
         if (mixes[n++] == NULL) {
             command_say(command,
-                        "'%.*s' is no mix of tenants, and kinds of scenarios cannot be mixed",
+                        "'%.*s' is not a mix of tenants, and kinds of scenarios cannot be mixed",
                         (int)bytes, name);
             return 0;
         }

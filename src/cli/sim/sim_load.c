@@ -68,8 +68,8 @@ static int from_trace(const struct command *command, struct sim_settings *settin
                     settings->trace);
     if (workload->passed > 0)
         command_say(command,
-                    "%s: warning: %" PRIu64 " lines are no arrivals and are passed over: here "
-                    "calls end when they are served",
+                    "%s: warning: %" PRIu64
+                    " lines are not arrivals and are ignored: here calls end when they are served",
                     settings->trace, workload->passed);
     if (settings->num_requests > 0)
         workload_cut(workload, (size_t)settings->num_requests);

@@ -320,7 +320,7 @@ static bool set_times(const struct command *command, const char *option, const c
         if (!next_part(command, option, '=', &text, &part))
             return false;
         if (!read_time(part.value, unit, &us)) {
-            command_say(command, "%s: '%s' is no time: write 100ms, 2s or 500us", option,
+            command_say(command, "%s: '%s' is not a time: write 100ms, 2s or 500us", option,
                         part.value);
             return false;
         }

@@ -218,7 +218,8 @@ static bool read_asked(const struct command *command, int argc, char **argv, str
         return false;
     int rest = options_read(command, options, n, argc, argv);
     if (rest > 0)
-        command_say(command, "'%s' is too much; `tollgate help sim` says what it takes", argv[1]);
+        command_say(command, "unexpected argument '%s'; `tollgate help sim` says what it takes",
+                    argv[1]);
     return rest == 0;
 }
 

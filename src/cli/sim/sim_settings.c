@@ -201,7 +201,8 @@ bool sim_asked_read(const struct command *command, int argc, char **argv, struct
                                       &asked->given[i]};
     int rest = options_read(command, list, N_OPTIONS, argc, argv);
     if (rest > 0)
-        command_say(command, "'%s' is too much; `tollgate help sim` says what it takes", argv[1]);
+        command_say(command, "unexpected argument '%s'; `tollgate help sim` says what it takes",
+                    argv[1]);
     return rest == 0;
 }
 

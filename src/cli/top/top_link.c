@@ -148,7 +148,7 @@ static bool read_url(struct top_link *link, const struct top_address *address,
 
     if (!value_url(address->url, &url) || url.has_query) {
         return problem_fail(problem,
-                            "'%.100s' is no URL like " TOP_URL_DEFAULT " or https://host:9090",
+                            "'%.100s' is not a URL like " TOP_URL_DEFAULT " or https://host:9090",
                             address->url);
     }
     link->target = joined(url.path, url.path_bytes, PATH);

@@ -397,11 +397,11 @@ bool top_snapshot_read(struct json_reader *reader, struct slice body, struct top
         root.kind == JSON_OBJECT)
         read_object(reader, snapshot, into);
     if (!json_end(reader)) {
-        snprintf(why, why_bytes, "the reply is no JSON: %s", json_reader_problem(reader)->text);
+        snprintf(why, why_bytes, "the reply is not JSON: %s", json_reader_problem(reader)->text);
         return false;
     }
     if (into->version[0] == '\0' || into->config.generation == TOP_NONE || into->now == TOP_NONE) {
-        snprintf(why, why_bytes, "the reply is JSON, but no snapshot");
+        snprintf(why, why_bytes, "the reply is JSON, but not a snapshot");
         return false;
     }
     assert(into->n_keys <= TOP_KEYS_MAX_SHOWN && into->n_tenants <= TOP_TENANTS_MAX);

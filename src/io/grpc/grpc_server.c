@@ -91,7 +91,7 @@ void grpc_fail(struct grpc_call *call, enum grpc_code code, const char *text)
 
 static void deadline_came(void *arg)
 {
-    grpc_fail(arg, GRPC_DEADLINE_EXCEEDED, "the deadline has come before the answer");
+    grpc_fail(arg, GRPC_DEADLINE_EXCEEDED, "the deadline passed before the answer");
 }
 
 static void finish_frame(struct grpc_call *call, enum grpc_frame_state state)
@@ -139,7 +139,7 @@ static void give_message(struct grpc_call *call, struct slice bytes)
 static void keep_first(struct grpc_call *call, struct slice message)
 {
     if (call->n_messages > 1)
-        grpc_fail(call, GRPC_INVALID_ARGUMENT, "one message is wanted, and more were sent");
+        grpc_fail(call, GRPC_INVALID_ARGUMENT, "the method takes one message, and more were sent");
     else if (!grpc_frames_keep(&call->frames, &message))
         fail_frame(call, GRPC_FRAME_NO_MEMORY);
     else
@@ -183,7 +183,7 @@ void grpc_server_end(struct http_inbound *in)
     if (!grpc_frames_between(&call->frames))
         grpc_fail(call, GRPC_INVALID_ARGUMENT, "the last message is cut off");
     else if (!call->method->many && call->n_messages == 0)
-        grpc_fail(call, GRPC_INVALID_ARGUMENT, "one message is wanted, and none was sent");
+        grpc_fail(call, GRPC_INVALID_ARGUMENT, "the method takes one message, and none was sent");
     else if (!call->method->many)
         give_message(call, call->first);
     else if (call->method->end != NULL)
@@ -297,7 +297,8 @@ static bool set_deadline(struct grpc_call *call)
         return false;
     }
     if (ms == 0) {
-        grpc_finish(call, GRPC_DEADLINE_EXCEEDED, "the deadline has come before the question");
+        grpc_finish(call, GRPC_DEADLINE_EXCEEDED,
+                    "the deadline passed before the request was read");
         return false;
     }
     call->deadline = grpc_now(call) + ms;

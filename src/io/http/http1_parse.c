@@ -227,7 +227,7 @@ static int http1_parse_check_head(struct http1_parser *parser, llhttp_t *llhttp)
     size_t hosts = http_count(head, SLICE("host"));
 
     if (llhttp->http_major != 1 || llhttp->http_minor > 1)
-        return stop(parser, 505, "the version is none of HTTP/1.0 and HTTP/1.1");
+        return stop(parser, 505, "the version is neither HTTP/1.0 nor HTTP/1.1");
     if (coding.at != NULL) {
         if (head->version == 10)
             return stop(parser, 400, "Transfer-Encoding in a message of HTTP/1.0");
@@ -411,13 +411,13 @@ static enum http1_event http1_parse_refuse(struct http1_parser *parser)
     case HPE_INVALID_METHOD:
         if (parser->first >= 'A' && parser->first <= 'Z')
             return bad(parser, 501, "there is no such method");
-        return bad(parser, 400, "this is no HTTP");
+        return bad(parser, 400, "this is not HTTP");
     case HPE_PAUSED_H2_UPGRADE:
         return bad(parser, 505, "HTTP/2 is not spoken here");
     case HPE_INVALID_VERSION:
-        return bad(parser, 505, "the version is none of HTTP/1.0 and HTTP/1.1");
+        return bad(parser, 505, "the version is neither HTTP/1.0 nor HTTP/1.1");
     default:
-        return bad(parser, 400, reason != NULL && *reason != '\0' ? reason : "this is no HTTP");
+        return bad(parser, 400, reason != NULL && *reason != '\0' ? reason : "this is not HTTP");
     }
 }
 

@@ -66,7 +66,7 @@ static bool is_rapid(const struct http2_link *link, const struct http2_flow *flo
 }
 
 /* A header block for an exchange that has ended is decoded, because the compressor's state belongs
- * to the connection, but nobody is told of its fields: so its bytes are paid for. A few may have
+ * to the connection, but nobody gets its fields: so its bytes are paid for. A few may have
  * been on their way when we ended it. */
 static void pay_ignored(struct http2_link *link, const nghttp2_frame_hd *head)
 {

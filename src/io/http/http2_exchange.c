@@ -178,7 +178,7 @@ void http2_call_closed(struct http2_flow *flow, uint32_t code)
     else if (flow->peer_reset || unseen)
         exchange->out.ops->failed(&exchange->out, HTTP_RESET, "reset by the upstream");
     else
-        exchange->out.ops->failed(&exchange->out, HTTP_GARBAGE, "the reply is no HTTP/2");
+        exchange->out.ops->failed(&exchange->out, HTTP_GARBAGE, "the reply is not HTTP/2");
     out_exchange_give(exchange);
 }
 

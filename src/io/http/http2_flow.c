@@ -1,8 +1,8 @@
 /* http2_flow.c - one exchange on a connection of HTTP/2: what is written, paused, given up.
  *
  * What is to be sent waits here until nghttp2 asks for it, and goes from here to the wire without
- * another copy. Fields behind the body are copied when they are given: nghttp2 can be told of them
- * only when the last byte before them leaves.
+ * another copy. Fields behind the body are copied when they are given: nghttp2 takes them only
+ * when the last byte before them leaves.
  */
 #include "io/http/http2_link.h"
 

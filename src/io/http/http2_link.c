@@ -254,7 +254,7 @@ static void session_failed(struct http2_link *link, ssize_t error)
     else if (error == NGHTTP2_ERR_NOMEM)
         http2_link_fail(link, HTTP2_INTERNAL_ERROR, "no memory");
     else
-        http2_link_fail(link, HTTP2_PROTOCOL_ERROR, "this is no HTTP/2");
+        http2_link_fail(link, HTTP2_PROTOCOL_ERROR, "this is not HTTP/2");
 }
 
 void http2_link_feed(struct http2_link *link, const char *bytes, size_t n)

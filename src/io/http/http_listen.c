@@ -267,8 +267,8 @@ static enum tg_err find_address(const char *text, union address *address, sockle
             return TG_OK;
     }
     return problem_say(problem, TG_ERR_INVALID,
-                       "'%s' is no address to listen on; 127.0.0.1:8080, [::1]:8080, *:8080 or "
-                       "unix:PATH",
+                       "'%s' is not an address to listen on; it must be like 127.0.0.1:8080, "
+                       "[::1]:8080, *:8080 or unix:PATH",
                        text);
 }
 

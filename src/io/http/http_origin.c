@@ -35,7 +35,7 @@ static enum tg_err http_origin_check(const struct http_origin_options *options,
     if ((options->port < 1 || options->port > 65535) && strncmp(options->host, "unix:", 5) != 0)
         return problem_say(problem, TG_ERR_INVALID, "port %d: from 1 to 65535", options->port);
     if (options->server_name != NULL && !is_host(options->server_name))
-        return problem_say(problem, TG_ERR_INVALID, "server name '%s' is no name of a host",
+        return problem_say(problem, TG_ERR_INVALID, "server name '%s' is not the name of a host",
                            options->server_name);
     return TG_OK;
 }
@@ -100,7 +100,7 @@ static enum tg_err set_proxy(struct http_origin *origin, const char *text,
 
 invalid:
     return problem_say(problem, TG_ERR_INVALID,
-                       "the proxy is none of http://[user:password@]host:port and none");
+                       "the proxy must be http://[user:password@]host:port or none");
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */

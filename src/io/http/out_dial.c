@@ -196,7 +196,7 @@ static size_t dial_on_data(struct wire *wire, const char *bytes, size_t n)
         return n;
     if (event == HTTP1_BAD || used < n) {
         /* Bytes after the proxy's reply, before we said a word: not from whom we want. */
-        out_dial_fail(conn, HTTP_NO_TUNNEL, "the proxy's answer is no HTTP");
+        out_dial_fail(conn, HTTP_NO_TUNNEL, "the proxy's answer is not HTTP");
         return n;
     }
     http1_parser_next(&conn->parser);

@@ -36,7 +36,7 @@ static enum tg_err say_file(struct tg_problem *problem, const char *what, const 
     if (access(path, R_OK) != 0)
         err = problem_say(problem, TG_ERR_STORE, "%s '%s': %s", what, path, strerror(errno));
     else
-        err = problem_say(problem, TG_ERR_STORE, "%s '%s': %s; a PEM file is wanted", what, path,
+        err = problem_say(problem, TG_ERR_STORE, "%s '%s': %s; it must be a PEM file", what, path,
                           last_error());
     ERR_clear_error();
     return err;

@@ -270,7 +270,8 @@ static enum tg_err parse(const struct content *content, const char *name, struct
     struct row row = {0};
 
     if (!find_block(content->bytes, end, 4, &first))
-        return problem_say(problem, TG_ERR_STORE, "time zone '%s': the file is no TZif file", name);
+        return problem_say(problem, TG_ERR_STORE, "time zone '%s': the file is not a TZif file",
+                           name);
     if (content->bytes[4] < '2' || !find_block(first.behind, end, 8, &block))
         return problem_say(problem, TG_ERR_STORE,
                            "time zone '%s': the file has no list of 64 bits (TZif version 2)",

@@ -128,7 +128,7 @@ static void read_map(struct redis *redis, const struct redisReply *reply)
     for (size_t i = 0; i < redis_reply_n(reply); i++)
         if (!read_row(redis, redis_reply_at(reply, i), &masters))
             redis_note_problem(redis, &redis->cluster->asked->host,
-                               "a part of the map of slots is of no use");
+                               "a part of the map of slots is not usable");
     redis->cluster->known = masters > 0;
     for (size_t i = 0; i < redis->n_links && masters > 0; i++)
         if (redis->links[i] != NULL && !redis->links[i]->wanted && !redis->links[i]->retired)

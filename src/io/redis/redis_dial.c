@@ -238,7 +238,7 @@ void link_greet_reply(struct redis_link *link, const struct redisReply *reply)
         break;
     case STEP_CLUSTER:
         if (strstr(redis_reply_text(reply).at, "cluster_state:fail") != NULL)
-            link_be_unwell(link, true, "the cluster is down, says the node");
+            link_be_unwell(link, true, "the node says that the cluster is down");
         break;
     case STEP_PROBE:
         if (!probe_is_right(link, reply))

@@ -183,7 +183,7 @@ static void redis_link_check(void *arg)
     }
     struct redis_ask *oldest = STAILQ_FIRST(&link->asks);
     if (oldest != NULL && now - oldest->queued_at >= options->patience) {
-        link_fail(link, "no answer: patience has ended");
+        link_fail(link, "no answer in time");
         return;
     }
     if (link->forbids && now - link->forbade_at >= REDIS_FORBIDS_MS) {

@@ -1,10 +1,10 @@
 /* redis_sentinel.c - which server is the master: one sentinel is asked, again and again.
  *
- * A sentinel is asked every second, and ten times as often while the master is not to be had. That
- * is one connection and one command; to be told of switches would take a second connection, and the
- * first one all the same, for what was not told. What a sentinel says is believed when the server
- * agrees: the greeting of a link asks for its role. A sentinel that cannot be reached, does not
- * know the name, or keeps naming a server that is none, is left for the next in the list.
+ * A sentinel is asked every second, and ten times as often while there is no master. That is one
+ * connection and one command; to subscribe to switches would take a second connection, and the
+ * first one all the same, for messages that were lost. What a sentinel says is believed when the
+ * server agrees: the greeting of a link asks for its role. A sentinel that cannot be reached, does
+ * not know the name, or keeps naming a server that is none, is left for the next in the list.
  */
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ static void doubt(struct redis *redis)
     if (link_is_ready(redis->master))
         sentinel->doubts = 0;
     else if (++sentinel->doubts >= DOUBTS_MAX && redis->options.n_hosts > 1)
-        link_fail(sentinel->link, "the master that it names is not to be had");
+        link_fail(sentinel->link, "the master that it names cannot be reached");
 }
 
 static void adopt(struct redis *redis, const struct redis_host *host)

@@ -95,18 +95,18 @@ static enum tg_err read_before(struct slice before, struct redis_options *option
         while (n > 0 && before.at[n - 1] != '@')
             n--;
         if (!read_master((struct slice){before.at + n, before.n - n}, options))
-            return problem_say(problem, TG_ERR_INVALID,
-                               "the name of the master must stand before '@', of 1 to 255 bytes, "
-                               "and behind ':' the password of the sentinels, if they have another "
-                               "one than the master, of 1 to 511");
+            return problem_say(
+                problem, TG_ERR_INVALID,
+                "the name of the master must be before '@', with 1 to 255 bytes, and after ':' the "
+                "password of the sentinels, if they have another one than the master, of 1 to 511");
         if (n == 0)
             return TG_OK;
         who.n = n - 1;
     }
     if (!read_who(who, options))
         return problem_say(problem, TG_ERR_INVALID,
-                           "before '@' stands user:password or :password, with %%-escapes of two "
-                           "digits; user up to 255 bytes, password up to 511");
+                           "before '@' there must be user:password or :password, with %%-escapes "
+                           "of two digits; user up to 255 bytes, password up to 511");
     return TG_OK;
 }
 
@@ -132,7 +132,7 @@ static enum tg_err add_host(struct slice place, int port, struct redis_options *
     return TG_OK;
 
 invalid:
-    return problem_say(problem, TG_ERR_INVALID, "'%.*s' is no host:port",
+    return problem_say(problem, TG_ERR_INVALID, "'%.*s' is not host:port",
                        place.n < 100 ? (int)place.n : 100, place.at);
 }
 
@@ -161,7 +161,8 @@ static enum tg_err read_db(const char *text, struct redis_options *options,
         return TG_OK;
     long n = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : -1;
     if (n < 0 || n > 65535 || *end != '\0')
-        return problem_say(problem, TG_ERR_INVALID, "'/%.40s' is no number of a database", text);
+        return problem_say(problem, TG_ERR_INVALID, "'/%.40s' is not the number of a database",
+                           text);
     if (n != 0 && options->kind == REDIS_CLUSTER)
         return problem_say(problem, TG_ERR_INVALID, "a cluster has no database but 0");
     options->db = (int)n;
@@ -179,8 +180,8 @@ static enum tg_err read_path(const char *path, struct redis_options *options,
     if (*path != '/' || (size_t)length >= sizeof options->hosts[0].name ||
         !address_parse(options->hosts[0].name, 0, &address, &n))
         return problem_say(problem, TG_ERR_INVALID,
-                           "'%.100s' is no path of a socket: it begins with '/' and has up to 107 "
-                           "bytes",
+                           "'%.100s' is not the path of a socket: it must begin with '/' and have "
+                           "at most 107 bytes",
                            path);
     return TG_OK;
 }

@@ -95,7 +95,7 @@ static bool place(struct builder *builder, struct yaml_node *node)
             if (node->kind != YAML_TEXT)
                 return yaml_tree_wrong(
                     builder, node->line, node->column,
-                    "a list or map stands where a key is wanted; a key is a plain word");
+                    "a list or map is in the place of a key; a key must be a plain word");
             *key = node;
             return true;
         }
@@ -185,7 +185,7 @@ static bool add_alias(struct builder *builder, const yaml_event_t *event)
             "begins with *",
             name);
     if (is_open(builder, anchor->node))
-        return wrong_at(builder, event, "an alias (*) stands within what it stands for");
+        return wrong_at(builder, event, "an alias (*) is part of what it refers to");
     struct yaml_node *copy = copy_node(builder, event, anchor->node, builder->depth);
     return copy != NULL && place(builder, copy);
 }
@@ -200,7 +200,7 @@ static bool add_text(struct builder *builder, const yaml_event_t *event)
     if (node == NULL)
         return false;
     if (memchr(value, '\0', event->data.scalar.length) != NULL)
-        return wrong_at(builder, event, "a text holds the character 0; no text may");
+        return wrong_at(builder, event, "a text holds a zero character, which is not allowed");
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     node->bytes = event->data.scalar.length;
     node->text = arena_text(builder->arena, value, node->bytes);
@@ -314,7 +314,7 @@ static bool refuse_extras(struct builder *builder, const yaml_event_t *event,
 {
     if (anchor != NULL && !builder->aliases)
         return wrong_at(builder, event,
-                        "an anchor (&) is not allowed; write the value where it is wanted");
+                        "an anchor (&) is not allowed; write the value where it is needed");
     if (tag != NULL)
         return wrong_at(builder, event, NO_TAG);
     return true;

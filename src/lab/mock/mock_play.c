@@ -43,7 +43,7 @@ static void break_down(struct mock_exchange *x)
         net_timer_set(x->worker->loop, &x->timer, BREAK_MS);
         break;
     case MOCK_GARBAGE:
-        mock_out_bytes(&x->out, SLICE("\x16\x03\x01 this is no HTTP \xff\xfe\r\n\r\n"));
+        mock_out_bytes(&x->out, SLICE("\x16\x03\x01 this is not HTTP \xff\xfe\r\n\r\n"));
         close_now(x);
         break;
     case MOCK_BAD_CHUNK:

@@ -268,7 +268,7 @@ static void unknown_action(struct script_reading *reading, const struct yaml_nod
     for (size_t i = 0; i < N_ACTION_KEYS && n < sizeof all; i++)
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i > 0 ? ", " : "",
                               action_keys[i].name);
-    script_say(reading, key, "'%s' is no action; there are %s", key->text, all);
+    script_say(reading, key, "'%s' is not an action; there are %s", key->text, all);
 }
 
 /* What cannot come together. A fault inside a reply needs one; before one, there is none. */

@@ -56,7 +56,8 @@ static void read_condition(struct script_reading *reading, const struct yaml_nod
             script_say(reading, node, "chance must be from 0 to 1");
     } else {
         script_say(reading, node->key,
-                   "'%s' is no condition; there are path, model, key, stream, nth, chance", name);
+                   "'%s' is not a condition; there are path, model, key, stream, nth, chance",
+                   name);
     }
 }
 
@@ -89,7 +90,7 @@ static void read_rule(struct script_reading *reading, const struct yaml_node *no
         else if (strcmp(child->key->text, "do") == 0)
             script_read_action(reading, child, &rule->action);
         else
-            script_say(reading, child->key, "'%s' is no part of a rule; there are when and do",
+            script_say(reading, child->key, "'%s' is not part of a rule; there are when and do",
                        child->key->text);
     }
     if ((rule->action.early || rule->action.read_pause_ms > 0) &&
@@ -138,7 +139,7 @@ static void read_root(struct script_reading *reading, const struct yaml_node *ro
             read_rules(reading, child);
         else if (strcmp(name, "default") != 0)
             script_say(reading, child->key,
-                       "'%s' is no part of a script; there are seed, default, rules", name);
+                       "'%s' is not part of a script; there are seed, default, rules", name);
     }
     reading->script->seed = (uint64_t)seed;
 }

@@ -56,7 +56,7 @@ struct gate_run_store {
                         bool *settles);
 
     /* An admitted call that settles was released: what it has cost; negative: what was charged. It
-     * is not told of leases that expire. */
+     * is not called for leases that expire. */
     void (*ended)(void *context, tg_lease lease, tg_ms now, int64_t actual);
 
     void *context;

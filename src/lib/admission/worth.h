@@ -7,7 +7,7 @@
  *
  * in this order, each at most once for a call, the last two only of calls that were admitted. The
  * order holds even if another thread ends the lease at the very moment it is made: a policy that
- * wants to hear of the end is told of the admission before anybody can end it; and if that was in
+ * wants to hear of the end hears of the admission before anybody can end it; and if that was in
  * vain because the call had been given up meanwhile, it hears that nothing was used.
  *
  * Policies are told apart by an epoch, not by their address, which may be that of an old one that
@@ -20,7 +20,7 @@
 
 #include "lib/admission/stages.h"
 
-/* What a policy is to be told of a lease that has ended. */
+/* What a policy is to hear about a lease that has ended. */
 struct worth_report {
     struct tg_policy *policy; /* null: there is nothing to tell */
     struct tg_spent spent;

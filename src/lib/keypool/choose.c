@@ -20,7 +20,7 @@
  * equal keys without calls for long; and a fixed percentage, as nobody knows which.
  *
  * Always the lower of two averages would never try the slowest key again, though it may long be the
- * fastest. So an average counts for less, the longer its key was neither taken nor told of: half
+ * fastest. So an average counts for less, the longer its key was neither taken nor given back: half
  * after each SCORE_HALVES. Then it wins one draw, and is as old as new: the slow key gets one call
  * now and then, and not a flood of them until the first has come back. A key without an average
  * wins if nothing of it is in flight, for the same reason; else chance decides.

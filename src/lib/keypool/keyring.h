@@ -105,7 +105,7 @@ struct key {
     uint32_t serial;   /* no other key of the ring has it; never 0 */
     double latency_ms; /* a moving average; negative: none yet */
     double spread_ms;  /* how far samples are from it, on average */
-    tg_ms used_at;     /* it was last taken, or told of */
+    tg_ms used_at;     /* it was last taken or given back */
     struct breaker breaker;
     uint64_t leases;
     char *name;

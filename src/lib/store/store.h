@@ -12,8 +12,8 @@ struct tg_store {
     uint64_t seed;
     atomic_uint_fast64_t refused;
     struct shard_common common;
-    /* Who is told of charges: see store_save.h. Written while all shards are locked, and read under
-     * the lock of one; null: nobody. */
+    /* Called with each charge: see store_save.h. Written while all shards are locked, and read
+     * under the lock of one; null: nobody. */
     void (*moved)(void *context, const void *bytes, size_t n);
     void *moved_context;
 };

@@ -108,7 +108,7 @@ static void undone(struct admin_change *change)
             change); /* it is kept, and does not hold: that is worse than the reason */
         return;
     }
-    admin_change_audit(change, "refused: the configuration does not hold with it");
+    admin_change_audit(change, "refused: the configuration would be invalid with it");
     if (change->call != NULL)
         admin_reply(change->call->in, 400, &change->reply);
     admin_change_end(change);
@@ -177,7 +177,7 @@ static void reloaded(void *context, const struct reload_result *result)
         return;
     }
     if (change->kind == ADMIN_LAPSE) {
-        admin_change_audit(change, "not in force: the configuration does not hold");
+        admin_change_audit(change, "not in force: the configuration is invalid");
         net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
         admin_change_end(change);
         return;
@@ -219,7 +219,7 @@ static void has_stored(void *arg)
     change->status = 503;
     change->code = "busy";
     snprintf(change->message, sizeof change->message,
-             "no memory: it is kept, and holds with the next reload");
+             "no memory: it is stored, and takes effect with the next reload");
     admin_change_refuse(change);
 }
 

@@ -162,7 +162,7 @@ void admin_reload_gone(struct admin_call *call)
     if (!call->reloading)
         return;
     call->admin->options.forget(call->admin->options.host, call);
-    audit_reload(call, "asked for; who asked has left");
+    audit_reload(call, "requested; the client has hung up");
 }
 
 void admin_reload(struct admin_call *call)

@@ -44,7 +44,7 @@ void admin_keys_make(struct admin_call *call)
         return;
     }
     admin_change_free(change);
-    admin_reply_error(call->in, 503, "busy", "the system gives no randomness");
+    admin_reply_error(call->in, 503, "busy", "the system provides no random numbers");
 }
 
 void admin_keys_drop(struct admin_call *call)

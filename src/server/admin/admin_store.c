@@ -37,7 +37,7 @@ static bool say_in_file(struct admin_change *change, const struct config_tenant 
 {
     return admin_store_say(
         change, 409, "in_file",
-        "%s \"%.128s\" stands in %s:%zu, and the file wins; change it there, and reload", what,
+        "%s \"%.128s\" is defined in %s:%zu, and the file wins; change it there, and reload", what,
         strcmp(what, "tenant") == 0 ? change->tenant : change->name, tenant->file, tenant->line);
 }
 
@@ -169,7 +169,7 @@ static bool is_right(struct admin_change *change, enum config_result result)
         wrong += !change->problems.list[i].warning || change->problems.list[i].missing;
     if (result == CONFIG_READ && wrong == 0)
         return true;
-    return admin_store_say(change, 400, "invalid", "the configuration would not be right with it");
+    return admin_store_say(change, 400, "invalid", "the configuration would be invalid with it");
 }
 
 /* Reads the configuration with the change; `config` is to be freed in any case. */
@@ -369,8 +369,8 @@ void admin_change_store(struct admin_change *change)
     if (good && !admin_store_keep(change, &problem))
         good = admin_store_say(change, 503, "ledger", "%s", problem.text);
     if (good && !admin_extras_read(ledger, change->now, &change->after, &problem))
-        admin_store_say(change, 503, "ledger", "it is kept, and holds with the next reload: %s",
-                        problem.text);
+        admin_store_say(change, 503, "ledger",
+                        "it is stored, and takes effect with the next reload: %s", problem.text);
 }
 
 void admin_change_undo(struct admin_change *change)
@@ -381,6 +381,6 @@ void admin_change_undo(struct admin_change *change)
                               &change->before.all, &problem))
         admin_store_say(
             change, 503, "ledger",
-            "it does not hold, and could not be taken back: %s; delete it before the next start",
+            "it is not in force, and could not be undone: %s; delete it before the next start",
             problem.text);
 }

@@ -236,10 +236,10 @@ static bool in_file(struct admin_call *call)
     if (tenant == NULL || tenant->extra)
         return false;
     explain_place(tenant, place);
-    admin_reply_error(call->in, 409, "in_file",
-                      "tenant \"%.128s\" stands in %s, and the file wins; change it there, and "
-                      "reload",
-                      call->names[0], place);
+    admin_reply_error(
+        call->in, 409, "in_file",
+        "tenant \"%.128s\" is defined in %s, and the file wins; change it there, and reload",
+        call->names[0], place);
     return true;
 }
 

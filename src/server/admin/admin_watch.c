@@ -194,7 +194,7 @@ void admin_watch(struct admin_call *call)
             ? calloc(1, sizeof *watcher)
             : NULL;
     if (watcher == NULL) {
-        admin_reply_error(call->in, 503, "busy", "there are %d watchers, and may be no more",
+        admin_reply_error(call->in, 503, "busy", "there are %d watchers already, the most allowed",
                           ADMIN_WATCHERS_MAX);
         return;
     }

@@ -44,9 +44,10 @@ static void write_redis(struct exposition *text, const struct remote *remote)
     expose_line(text, &(struct expose_labels){{{"kind", "late"}}}, count_of(&remote->late));
     expose_line(text, &(struct expose_labels){{{"kind", "lost"}}}, count_of(&remote->lost));
     expose_line(text, &(struct expose_labels){{{"kind", "error"}}}, count_of(&remote->errors));
-    expose_single(text, "tollgate_store_untold", "gauge",
-                  "Refunds, settlements and debts of limits that Redis is told of when it is back.",
-                  count_of(&remote->waiting));
+    expose_single(
+        text, "tollgate_store_untold", "gauge",
+        "Refunds, settlements and debts of limits that are sent to Redis when it is back.",
+        count_of(&remote->waiting));
     expose_single(text, "tollgate_store_untold_dropped_total", "counter",
                   "Of these, what was dropped: too many waited, or it was in doubt for too long.",
                   count_of(&remote->dropped));

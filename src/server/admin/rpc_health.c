@@ -104,7 +104,7 @@ static void rpc_health_drain(struct grpc_call *call)
     if (watch_of(call)->watcher.watching)
         rpc_health_poll(&watch_of(call)->watcher);
     rpc_health_cancel(call);
-    grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
+    grpc_finish(call, GRPC_UNAVAILABLE, "the server is shutting down");
 }
 
 static void watch(struct grpc_call *call, const ProtobufCMessage *message)
@@ -113,8 +113,7 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
     struct health_watch *state = watch_of(call);
 
     if (rpc_worker(call)->admin->n_health_watchers >= RPC_HEALTH_WATCHERS_MAX) {
-        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
-                    "there are as many watchers as there may be, 8192 on a worker");
+        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED, "too many watchers: a worker takes 8192");
         return;
     }
     rpc_worker(call)->admin->n_health_watchers++;

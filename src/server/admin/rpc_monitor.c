@@ -45,7 +45,7 @@ bool rpc_authenticate_admin(struct grpc_call *call)
         return true;
     case ADMIN_CLOSED:
         grpc_finish(call, GRPC_PERMISSION_DENIED,
-                    "nobody may look, because no token is configured; set admin_auth.token");
+                    "the monitor is closed, because no token is configured; set admin_auth.token");
         return false;
     default:
         grpc_finish(call, GRPC_UNAUTHENTICATED,
@@ -157,7 +157,7 @@ static void rpc_monitor_poll(struct rpc_watcher *watcher)
 static void rpc_monitor_drain(struct grpc_call *call)
 {
     rpc_monitor_cancel(call);
-    grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
+    grpc_finish(call, GRPC_UNAVAILABLE, "the server is shutting down");
 }
 
 static void rpc_monitor_begin(struct grpc_call *call)
@@ -173,8 +173,7 @@ static void watch(struct grpc_call *call, const ProtobufCMessage *message)
 
     if (worker->gateway->watch == NULL || worker->admin->n_denial_watchers >= RPC_WATCHERS_MAX ||
         (state->filter = calloc(1, sizeof *state->filter)) == NULL) {
-        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED,
-                    "there are as many watchers as there may be, 16 on a worker");
+        grpc_finish(call, GRPC_RESOURCE_EXHAUSTED, "too many watchers: a worker takes 16");
         return;
     }
     watch_text(state->filter->tenant, sizeof state->filter->tenant, slice_of(request->tenant));

@@ -348,7 +348,7 @@ static bool check_head(struct api *api, struct refusal *why)
         return false;
     } else if (api->method != METHOD_QUERY && has_query(head)) {
         refusal_init(why, REPLY_INVALID_REQUEST,
-                     "a query is for GET alone: of POST, the fields are in the body");
+                     "a query string is for GET alone; the fields of a POST belong in the body");
     } else if (coding.n > 0 && !slice_equal_nocase(coding, SLICE("identity"))) {
         refusal_init(why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
     } else if (head->length > BODY_MAX) {
@@ -402,7 +402,7 @@ static bool api_begin(struct worker *worker, struct http_inbound *in)
 static bool admit_service_open(struct gateway *gateway, struct tg_problem *problem)
 {
     return admit_new(&gateway->admit) ||
-           problem_fail(problem, "gateway: no memory, or the system gives no randomness");
+           problem_fail(problem, "gateway: no memory, or the system provides no random numbers");
 }
 
 static void admit_service_close(struct gateway *gateway)

@@ -119,7 +119,7 @@ static void finish_if_over(struct grpc_call *call)
     if (stream->n_asks > 0)
         return;
     if (stream->draining)
-        grpc_finish(call, GRPC_UNAVAILABLE, "the server ends");
+        grpc_finish(call, GRPC_UNAVAILABLE, "the server is shutting down");
     else if (stream->ended)
         grpc_finish(call, GRPC_OK, NULL);
 }

@@ -146,8 +146,8 @@ void config_read_extra_tenants(struct reader *reader)
             continue;
         }
         config_warning(reader, &whole,
-                       "the tenant \"%.60s\" stands in %s:%zu too; the file wins, and this one is "
-                       "passed over",
+                       "the tenant \"%.60s\" is also defined in %s:%zu; the file wins, and this "
+                       "one is ignored",
                        extra->tenant, config->tenants[found].file, config->tenants[found].line);
         document->root = NULL;
     }
@@ -161,7 +161,7 @@ static size_t owner_of(struct reader *reader, const struct config_extra *extra)
     size_t found = config_index_get(reader->config->index, extra->tenant, strlen(extra->tenant));
 
     if (found == CONFIG_INDEX_NONE)
-        config_warning(reader, &whole, "the tenant \"%.60s\" does not exist; this is passed over",
+        config_warning(reader, &whole, "the tenant \"%.60s\" does not exist; this is ignored",
                        extra->tenant);
     return found;
 }
@@ -183,10 +183,9 @@ static bool put_name(struct reader *reader, struct config_index *names, size_t t
 static bool is_good_key(struct reader *reader, const struct config_extra *extra, uint8_t hash[32])
 {
     if (!value_sha256(or_empty(extra->sha256), hash))
-        config_error(reader, &whole, "the hash of the key is no 64 hexadecimal digits");
+        config_error(reader, &whole, "the hash of the key must be 64 hexadecimal digits");
     else if (extra->key != NULL && !value_is_name(extra->key))
-        config_error(reader, &whole,
-                     "the name of the key is none; it must be 1 to 128 printable characters");
+        config_error(reader, &whole, "the name of the key must be 1 to 128 printable characters");
     else
         return true;
     return false;
@@ -222,7 +221,7 @@ static void add_key(struct reader *reader, struct config_index *names, size_t ow
         return;
     if (!put_name(reader, names, owner, extra->key)) {
         config_warning(reader, &whole,
-                       "the tenant \"%.60s\" has a key \"%.60s\" already; this one is passed over",
+                       "the tenant \"%.60s\" has a key \"%.60s\" already; this one is ignored",
                        extra->tenant, extra->key);
         return;
     }
@@ -290,12 +289,12 @@ static void top_up(struct reader *reader, const struct config_extra *extra,
             budget = &budgets[i];
     if (extra->micro_usd < 0 || extra->micro_usd > TG_NUMBER_MAX || (int)extra->per < 0 ||
         (size_t)extra->per >= sizeof periods / sizeof periods[0]) {
-        config_error(reader, &whole, "the top-up is no amount of money from 0 up for a period");
+        config_error(reader, &whole,
+                     "the top-up must be an amount from 0 up, and the period of a budget");
         return;
     }
     if (budget == NULL) {
-        config_warning(reader, &whole,
-                       "there is no budget of a %s%s%s to top up; this is passed over",
+        config_warning(reader, &whole, "there is no budget of a %s%s%s to top up; this is ignored",
                        periods[extra->per], extra->tz != NULL ? " in " : "", or_empty(extra->tz));
         return;
     }

@@ -254,7 +254,7 @@ static void include_pattern(struct reader *reader, const struct inclusion *by)
         for (size_t i = 0; i < found.gl_pathc && !reader->no_memory; i++)
             include_file(reader, by, found.gl_pathv[i]);
     else if (result != GLOB_NOMATCH)
-        config_error(reader, by->pattern, "\"%.60s\" cannot be looked for: %s",
+        config_error(reader, by->pattern, "the pattern \"%.60s\" cannot be expanded: %s",
                      by->pattern->written,
                      result == GLOB_NOSPACE ? "no memory" : "a folder cannot be read");
     globfree(&found);

@@ -46,7 +46,7 @@ void config_finish_listen(struct reader *reader, const struct yaml_node *node, v
         for (size_t k = 0; k < i; k++)
             if (is_same(all[i].address, all[k].address))
                 config_error(reader, yaml_tree_get(node, all[i].name),
-                             "listen.%s is the address of listen.%s too; each must have its own",
+                             "listen.%s has the same address as listen.%s; each must have its own",
                              all[i].name, all[k].name);
 }
 
@@ -56,7 +56,8 @@ void config_finish_sizes(struct reader *reader, const struct yaml_node *node, vo
 
     if (limits->body > limits->buffered_total)
         config_error(reader, node,
-                     "limits: body is %lldB and buffered_total %lldB; one body must fit into it",
+                     "limits: body is %lldB and buffered_total %lldB; buffered_total must be at "
+                     "least as large as body",
                      (long long)limits->body, (long long)limits->buffered_total);
 }
 
@@ -335,7 +336,7 @@ static void finish_proxy(struct reader *reader, const struct yaml_node *node,
     }
     if (value_url(provider->proxy, &url) && (url.tls || url.path_bytes > 0 || url.has_query))
         config_error(reader, yaml_tree_get(node, "proxy"),
-                     "%s.proxy is no address of a proxy; it must be none or http://HOST:PORT",
+                     "%s.proxy is not the address of a proxy; it must be none or http://HOST:PORT",
                      reader->path);
 }
 
@@ -359,8 +360,8 @@ static void check_key_names(struct reader *reader, const struct yaml_node *keys)
         size_t first = config_index_put(index, name->text, i);
         if (first != CONFIG_INDEX_NONE)
             config_error(reader, name,
-                         "%s.keys[%zu].name is \"%.60s\", as that of keys[%zu]; each name is "
-                         "allowed once",
+                         "%s.keys[%zu].name is \"%.60s\", which keys[%zu] has already; each name "
+                         "is allowed once",
                          reader->path, i, name->written, first);
     }
 }
@@ -431,11 +432,10 @@ static bool read_step(struct reader *reader, const struct yaml_node *node, int64
         return false; /* said already */
     if (value_count(node->key->text, above) && *above > 0)
         return true;
-    config_error(
-        reader, node->key,
-        "%s.price.factors: \"%.40s\" is no length of context; it must be a number of tokens "
-        "from 1 up",
-        reader->path, node->key->text);
+    config_error(reader, node->key,
+                 "%s.price.factors: \"%.40s\" is not a length of context; it must be a number of "
+                 "tokens from 1 up",
+                 reader->path, node->key->text);
     return false;
 }
 
@@ -556,8 +556,8 @@ static bool read_priority(struct reader *reader, const struct yaml_node *node,
         return false;
     if (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != strlen(method) || !value_is_path(path)) {
         config_error(reader, node->key,
-                     "%s.priorities: \"%.60s\" is not a method and a path; it must be such as "
-                     "\"GET /x\", or of an RPC \"/package.Service/Method\"",
+                     "%s.priorities: \"%.60s\" is not a method and a path; it must be like \"GET "
+                     "/x\", or for an RPC \"/package.Service/Method\"",
                      reader->path, text);
         return false;
     }

@@ -90,7 +90,7 @@ static void refuse_second(struct reader *reader, const struct hashed *first,
 
     reader->current = place->document;
     config_error(reader, key_node(place->node, second->key),
-                 "the key is that of the tenant \"%.60s\" too; a key is allowed once",
+                 "the tenant \"%.60s\" has the same key; a key is allowed once",
                  name_of(reader, first->tenant));
 }
 
@@ -102,7 +102,7 @@ static void drop_extra(struct reader *reader, const struct hashed *first,
 
     reader->current = extra->document;
     config_warning(reader, &whole,
-                   "the key is that of the tenant \"%.60s\" too; %s, and this one is passed over",
+                   "the tenant \"%.60s\" has the same key; %s, and this one is ignored",
                    name_of(reader, first->tenant),
                    first->document == CONFIG_NO_DOCUMENT ? "the file wins" : "the first one wins");
     memset(key->sha256, 0, sizeof key->sha256);

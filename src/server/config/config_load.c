@@ -39,8 +39,8 @@ static void check_once(struct reader *reader, const struct yaml_node *root, stru
             continue;
         if (first[i].key != NULL)
             config_error(reader, child->key,
-                         "%s is given twice, first in %s:%zu; it may stand in one file", key->name,
-                         reader->documents[first[i].document].name, first[i].key->line);
+                         "%s is given twice, first in %s:%zu; it may be given in one file only",
+                         key->name, reader->documents[first[i].document].name, first[i].key->line);
         else
             first[i] = (struct first){reader->current, child->key};
     }

@@ -36,9 +36,10 @@ void config_finish_passthrough(struct reader *reader, const struct yaml_node *no
         config_error(reader, yaml_tree_get(node, "path"), "%s.path is \"%.60s\"; it must be %s",
                      reader->path, passthrough->path, problem);
     else if (is_served(passthrough->path))
-        config_error(reader, yaml_tree_get(node, "path"),
-                     "%s.path is \"%.60s\", which is served already; it must be another path",
-                     reader->path, passthrough->path);
+        config_error(
+            reader, yaml_tree_get(node, "path"),
+            "%s.path is \"%.60s\", which the gateway serves itself; it must be another path",
+            reader->path, passthrough->path);
 }
 
 /* ---- All rows ---- */
@@ -63,7 +64,7 @@ static void check_row(struct reader *reader, const struct yaml_node *path, size_
             continue;
         if (strcmp(above, own) == 0)
             config_error(reader, path,
-                         "the path of a passthrough stands above too; each is allowed once");
+                         "the path of a passthrough is given above already; each is allowed once");
         else
             config_error(reader, path,
                          "passthrough[%zu].path is \"%.60s\", and \"%.60s\" above it takes all of "
@@ -74,7 +75,7 @@ static void check_row(struct reader *reader, const struct yaml_node *path, size_
     for (size_t i = 0; i < config->n_protect; i++)
         if (config->protect[i].prefix != NULL && is_protected(own, config->protect[i].prefix)) {
             config_error(reader, path,
-                         "passthrough[%zu].path is \"%.60s\", and calls of it go to the protected "
+                         "passthrough[%zu].path is \"%.60s\", and its calls go to the protected "
                          "server at \"%.60s\"; it must be another path",
                          row, own, config->protect[i].prefix);
             return;

@@ -48,7 +48,7 @@ static bool define_names(struct reader *reader, struct names *names, const char 
         size_t first = config_index_put(names->index, node->key->text, names->n);
         if (first != CONFIG_INDEX_NONE) {
             config_error(reader, node->key,
-                         "\"%.60s\" is there twice, first in %s:%zu; each name is allowed once",
+                         "\"%.60s\" is defined twice, first in %s:%zu; each name is allowed once",
                          node->key->text, reader->documents[names->documents[first]].name,
                          names->nodes[first]->key->line);
             continue;
@@ -440,7 +440,7 @@ static void check_once(struct reader *reader, const char *section, size_t n, con
         for (size_t i = 0; i < text->bytes; i++)
             name[i] = hex ? (char)tolower((unsigned char)text->text[i]) : text->text[i];
         if (config_index_put(index, name, walk.n) != CONFIG_INDEX_NONE)
-            config_error(reader, text, "the %s stands above too; each is allowed once", what);
+            config_error(reader, text, "the %s is given above already; each is allowed once", what);
     }
 }
 

@@ -220,8 +220,8 @@ static bool take_field(struct reader *reader, const struct yaml_node *node, stru
         (rule->is_header || watch_objects(watch, rule->name, reader)))
         return true;
     config_error(reader, at,
-                 "%s: \"%.60s\" cannot be watched; it must have at most %d keys and %d bytes, and "
-                 "all rules together name at most %d fields and headers",
+                 "%s: there can be no rule for \"%.60s\"; it must have at most %d keys and %d "
+                 "bytes, and all rules together name at most %d fields and headers",
                  reader->path, at->written, ASK_WATCH_DEPTH_MAX, ASK_WATCH_NAME_MAX - 1,
                  ASK_WATCH_FIELDS_MAX);
     return false;
@@ -251,12 +251,13 @@ static void check_own(struct reader *reader, const struct yaml_node *node,
                      "require, set, default",
                      reader->path, rule->name);
     else if (rule->deny_all && (checks || rule->require || rule->change != RULE_KEEPS))
-        config_error(reader, yaml_tree_get(node, "deny"),
-                     "%s denies %.60s whatever it is, and says more of it; it must be one of both",
-                     reader->path, rule->name);
+        config_error(
+            reader, yaml_tree_get(node, "deny"),
+            "%s denies %.60s whatever it is, and says more of it; it must do one or the other",
+            reader->path, rule->name);
     else if (rule->require && rule->change != RULE_KEEPS)
         config_error(reader, yaml_tree_get(node, "require"),
-                     "%s requires %.60s, and puts it in; it must be one of both", reader->path,
+                     "%s requires %.60s, and puts it in; it must do one or the other", reader->path,
                      rule->name);
     else if (rule->has_allow && (rule->allow & ~rule->deny) == 0)
         config_error(reader, yaml_tree_get(node, "allow"),
@@ -299,7 +300,7 @@ void config_finish_rule(struct reader *reader, const struct yaml_node *node, voi
     if (deny != NULL && deny->kind == YAML_LIST)
         rule->deny = take_values(reader, deny, rule);
     if (set != NULL && otherwise != NULL) {
-        config_error(reader, otherwise, "%s has set and default; it must have one of both",
+        config_error(reader, otherwise, "%s has set and default; it must have one or the other",
                      reader->path);
         return;
     }

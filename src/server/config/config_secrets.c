@@ -174,9 +174,10 @@ bool config_read_secret(struct reader *reader, const struct yaml_node *node,
     if (strncmp(node->text, "file:", 5) == 0)
         return read_secret_file(reader, node, into);
     if (node->text == node->written) {
-        config_warning(reader, node,
-                       "%s is a secret that stands in the file; take it from ${NAME} or file:PATH",
-                       reader->path);
+        config_warning(
+            reader, node,
+            "%s is a secret that is written in the file; take it from ${NAME} or file:PATH",
+            reader->path);
         config_wipe_later(reader, node->text, node->bytes);
     }
     return keep_secret(reader, node, node->text, node->bytes, into);

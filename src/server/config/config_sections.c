@@ -257,9 +257,10 @@ static void read_named(struct reader *reader, const struct schema_key *key,
         pairs = NULL;
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         if (!value_is_name(child->key->text))
-            config_error(reader, child->key,
-                         "%s has a name that is none; it must be 1 to 128 printable characters",
-                         reader->path);
+            config_error(
+                reader, child->key,
+                "%s has a name that is not allowed; it must be 1 to 128 printable characters",
+                reader->path);
         size_t path = config_path_push(reader, child->key->text);
         if (sections)
             read_named_section(reader, key, child, item);
@@ -281,7 +282,7 @@ static void read_key(struct reader *reader, const struct schema_key *key,
         config_error(reader, node, "%s is not a list; it must be one, such as [a, b] or []",
                      reader->path);
     else if (key->shape == SCHEMA_NAMED && node->kind != YAML_MAP)
-        config_error(reader, node, "%s is not a map; it must be one of names to values, or {}",
+        config_error(reader, node, "%s is not a map; it must map names to values, or be {}",
                      reader->path);
     else if (key->shape == SCHEMA_LIST)
         read_list(reader, key, node, into);

@@ -129,7 +129,7 @@ static bool index_tenants(struct reader *reader, const struct place *places)
         reader->current = places[i].document;
         config_error(
             reader, config_child_or_self(places[i].node, "name"),
-            "the tenant \"%.60s\" is there twice, first in %s:%zu; each name is allowed once",
+            "the tenant \"%.60s\" is defined twice, first in %s:%zu; each name is allowed once",
             tenant->name, config->tenants[first].file, config->tenants[first].line);
     }
     return true;

@@ -28,7 +28,7 @@ static void check_store(struct reader *reader, const struct yaml_node *root)
     if (!remote && timeout != NULL)
         config_warning(reader, timeout, "store_timeout has no effect with store: memory");
     if (tls != NULL && strncmp(store->url, "rediss", 6) != 0)
-        config_warning(reader, tls, "store_tls has no effect: the store is not one of rediss://");
+        config_warning(reader, tls, "store_tls has no effect: the store is not a rediss:// one");
     if (!remote && concurrency != NULL && reader->config->gate.concurrency.divide)
         config_warning(reader, config_child_or_self(concurrency, "divide"),
                        "divide has no effect with store: memory: there is one gateway");
@@ -80,10 +80,10 @@ static void check_providers(struct reader *reader)
         if (i >= config->n_providers)
             return;
         if (serves && !is_provider_used(config, i))
-            config_warning(reader, node->key,
-                           "no model and no passthrough is of the provider \"%.60s\": nobody can "
-                           "use it",
-                           config->providers[i].name);
+            config_warning(
+                reader, node->key,
+                "no model and no passthrough uses the provider \"%.60s\": nobody can use it",
+                config->providers[i].name);
         for (const struct yaml_node *group = groups != NULL ? groups->first : NULL; group != NULL;
              group = group->next)
             if (!is_group_used(config, i, group->key->text))

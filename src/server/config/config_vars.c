@@ -66,7 +66,8 @@ static void expand_text(struct reader *reader, struct yaml_node *node, bool unre
     }
     if (to.failed)
         config_error(reader, node,
-                     "\"%.60s\" has a variable that is none, or is too long; it must be ${NAME}",
+                     "\"%.60s\" has a variable without a name, or with one that is too long; it "
+                     "must be ${NAME}",
                      node->written);
     node->unknown |= to.failed;
     const char *copy = node->unknown ? NULL : config_scratch_text(reader, buffer, to.size);

@@ -207,11 +207,11 @@ static bool is_above(struct warner *warner, const struct config_budget *budget,
 {
     if (above == NULL || budget->micro_usd <= above->micro_usd)
         return false;
-    config_warning(warner->reader, at,
-                   "the budget of $%.6g (%s) is above the $%.6g of %s%s%.60s%s, which ends first",
-                   (double)budget->micro_usd / 1e6, periods[budget->per],
-                   (double)above->micro_usd / 1e6, whose, *name ? " \"" : "", name,
-                   *name ? "\"" : "");
+    config_warning(
+        warner->reader, at,
+        "the budget of $%.6g (%s) is above the $%.6g of %s%s%.60s%s, which is used up first",
+        (double)budget->micro_usd / 1e6, periods[budget->per], (double)above->micro_usd / 1e6,
+        whose, *name ? " \"" : "", name, *name ? "\"" : "");
     return true;
 }
 
@@ -343,8 +343,8 @@ static void check_fallbacks(struct warner *warner)
         if (!named || usable || !is_for(warner, NULL, i))
             continue;
         config_warning(warner->reader, config_child_or_self(warner->node, "models"),
-                       "the tenant \"%.60s\" may use \"%.60s\" and none of its fallbacks, so for "
-                       "its calls there is none",
+                       "the tenant \"%.60s\" may use \"%.60s\" and none of its fallbacks, so its "
+                       "calls have no fallback",
                        warner->tenant->name, model->name);
         return;
     }

@@ -78,8 +78,8 @@ static void check_callers(struct reader *reader, const struct known *known)
         const char *word = find_word(known, reader->config->callers[walk.n - 1].token_sha256);
         if (word != NULL)
             config_warning(reader, config_child_or_self(node, "token_sha256"),
-                           "this is the hash of \"%s\", which anybody guesses; make another token "
-                           "with `tollgate key new`",
+                           "this is the hash of \"%s\", which anybody can guess; make another "
+                           "token with `tollgate key new`",
                            word);
     }
 }
@@ -95,7 +95,7 @@ static void check_keys(struct reader *reader, const struct known *known, size_t 
         const char *word = find_word(known, of->keys[i].sha256);
         if (word != NULL)
             config_warning(reader, config_child_or_self(node, "sha256"),
-                           "this is the hash of \"%s\", which anybody guesses; make another key "
+                           "this is the hash of \"%s\", which anybody can guess; make another key "
                            "with `tollgate key new`",
                            word);
     }
@@ -116,7 +116,7 @@ static void check_admin(struct reader *reader)
         reader->current = i;
         if (auth != NULL && token->bytes != NULL && token->size < TOKEN_BYTES_MIN)
             config_warning(reader, config_child_or_self(auth, "token"),
-                           "admin_auth.token has less than %d characters; anybody may guess it",
+                           "admin_auth.token has fewer than %d characters; it can be guessed",
                            TOKEN_BYTES_MIN);
         if (admin != NULL && !given)
             config_warning(reader, admin,

@@ -93,8 +93,8 @@ static void say_twice(struct reader *reader, const struct envoy_rule *rule,
                       const struct envoy_rule *first)
 {
     config_error(reader, rule->node,
-                 "%.160s stands twice at one level, first in line %zu; once is allowed, with all "
-                 "that is below it",
+                 "%.160s is given twice at one level, first in line %zu; once is allowed, with "
+                 "everything below it",
                  rule->path, first->node->line);
 }
 
@@ -267,7 +267,7 @@ static void say_domain_twice(struct reader *reader, const struct envoy_file *fil
 {
     reader->current = file->document;
     config_error(reader, yaml_tree_get(file->node, "domain"),
-                 "the domain \"%.60s\" is that of %.200s, too; a domain has one file, unless "
+                 "the domain \"%.60s\" is also that of %.200s; a domain has one file, unless "
                  "envoy_rls.merge_domains is true",
                  file->domain, reader->documents[first->document].name);
 }

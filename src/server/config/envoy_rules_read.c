@@ -130,8 +130,7 @@ static void finish_limit(struct reader *reader, const struct yaml_node *node, vo
         if (to->name != NULL && to->replaces[i].name != NULL &&
             strcmp(to->name, to->replaces[i].name) == 0)
             config_error(reader, yaml_tree_get(node, "replaces"),
-                         "%s.replaces has the name of the same limit; it must be another's",
-                         reader->path);
+                         "%s.replaces names its own limit; it must name another", reader->path);
     if (to->unlimited) {
         finish_unlimited(reader, node, to);
         return;
@@ -188,7 +187,7 @@ static void envoy_rules_read_text(struct reader *reader, const char *text, size_
     const struct yaml_node *domain = yaml_tree_get(root, "domain");
     if (root->kind == YAML_MAP && (domain == NULL || (file->domain != NULL && !file->domain[0])))
         config_error(reader, domain != NULL ? domain : root,
-                     "domain is %s; it must be what Envoy's filter calls it",
+                     "domain is %s; it must be the domain that Envoy's filter sends",
                      domain != NULL ? "empty" : "missing");
 }
 
@@ -266,8 +265,8 @@ static void read_folder(struct reader *reader, const struct yaml_node *node, con
                        folder);
     else if (others > 0)
         config_warning(reader, node,
-                       "the folder %.200s has %d more, which are not read: their names do not end "
-                       "in .yaml or .yml",
+                       "the folder %.200s has %d more files, which are not read: their names do "
+                       "not end in .yaml or .yml",
                        folder, others);
 }
 

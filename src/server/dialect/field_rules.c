@@ -217,8 +217,8 @@ static bool change_field(const struct rule_owner *owner, const struct field_rule
     const struct ask_seen *seen = &call->seen[rule->field];
 
     if ((seen->kinds & (1u << JSON_OBJECT | 1u << JSON_ARRAY)) != 0)
-        return rule_refuses(problem, owner, rule, "is set to %s here; it must be no list or object",
-                            rule->text);
+        return rule_refuses(problem, owner, rule,
+                            "is set to %s here; it must not be a list or an object", rule->text);
     if (seen->places > 1 && strcmp(rule->name, "max_tokens") != 0)
         return rule_refuses(problem, owner, rule, "is set to %s here; it must be given once",
                             rule->text);

@@ -93,7 +93,7 @@ static const struct row rows[REPLY_COUNT] = {
                                  "the body is too large"},
     [REPLY_UNSUPPORTED_MEDIA_TYPE] =
         {415, INVALID, NULL, INVALID, RETRY_FREE,
-         "the body must be application/json and not encoded, and say so once"},
+         "the body must be application/json and not encoded, with one content-type"},
     [REPLY_INVALID_REQUEST] = {400, INVALID, NULL, INVALID, RETRY_FREE, "the request is not valid"},
     [REPLY_REQUEST_TIMEOUT] = {408, INVALID, NULL, "timeout_error", RETRY_FREE,
                                "the request did not arrive in time"},

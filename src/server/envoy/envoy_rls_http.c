@@ -168,7 +168,7 @@ static void take_head(struct exchange *x, bool json)
         why.allow = json ? "POST" : "GET, HEAD";
         envoy_rls_http_refuse(x, &why);
     } else if (!json && atomic_load_explicit(&x->worker->gateway->draining, memory_order_relaxed)) {
-        envoy_rls_http_answer(x, 503, SLICE("text/plain"), SLICE("the gateway is about to end\n"));
+        envoy_rls_http_answer(x, 503, SLICE("text/plain"), SLICE("the gateway is shutting down\n"));
     } else if (!json) {
         envoy_rls_http_answer(x, 200, SLICE("text/plain"), SLICE("OK"));
     } else if (!envoy_rls_may_ask(x->worker, head)) {

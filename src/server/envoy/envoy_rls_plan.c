@@ -231,8 +231,8 @@ static bool is_known_period(size_t i, const struct envoy_rls_request *request,
 
     if (envoy_unit_ms(descriptor->unit) == 0)
         return rls_fail(reply, ENVOY_RLS_INVALID,
-                        "descriptors[%zu].limit.unit is no unit; it must be a number "
-                        "from 1 (second) to 7 (week)",
+                        "descriptors[%zu].limit.unit is not a unit; it must be a number from 1 "
+                        "(second) to 7 (week)",
                         i);
     return unit_of(descriptor) != ENVOY_UNIT_NONE ||
            rls_fail(reply, ENVOY_RLS_INVALID,

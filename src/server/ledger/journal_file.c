@@ -126,7 +126,7 @@ static bool journal_file_check_head(const char *path, const struct head *head, o
                                  "without what it held";
 
     if (memcmp(head->magic, magic, sizeof magic) != 0)
-        return problem_fail(problem, "%s is no journal of a ledger; %s", path, advice);
+        return problem_fail(problem, "%s is not the journal of a ledger; %s", path, advice);
     if (head->version < 1 || head->version > JOURNAL_VERSION)
         return problem_fail(problem,
                             "%s is a journal of version %u, this program knows versions up to %d; "

@@ -432,7 +432,8 @@ bool ledger_keep(struct ledger *ledger, const struct clock *clock, int64_t perio
     int err;
 
     if (ledger->keeping || period_ms < 1 || period_ms > 60000)
-        return problem_fail(problem, "%s: it is kept already, or not every 1 to 60000 ms",
+        return problem_fail(problem,
+                            "%s: it is being written already, or its interval is not 1 to 60000 ms",
                             ledger->path);
     ledger->clock = clock;
     ledger->period_ms = period_ms;

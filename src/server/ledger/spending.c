@@ -547,7 +547,7 @@ void spending_send(struct spending *spending, struct spending_ticket *ticket,
     entry.call = ticket->reservation;
     if (ticket->money == 0)
         return;
-    /* Whoever begins to follow sees it among those that are open, or is told of it. */
+    /* Whoever begins to follow sees it among those that are open, or gets it as an event. */
     pthread_rwlock_rdlock(&spending->lock);
     if (ticket->room)
         ticket->open = ledger_open_call(spending->ledger, &entry);

@@ -475,7 +475,8 @@ static enum call_verdict call_in_route(struct call *call, bool good, struct ask_
     }
     if (call->passthrough != NULL) {
         if (!call_objects_at(call, call_provider(call))) {
-            refusal_init(&why, REPLY_OBJECT_NOT_FOUND, "what this call names is at provider %s",
+            refusal_init(&why, REPLY_OBJECT_NOT_FOUND,
+                         "the object that this call names is at provider %s",
                          call->objects.provider);
             call_refuse(call, &why);
             return CALL_ANSWERED;
@@ -490,7 +491,7 @@ static enum call_verdict call_in_route(struct call *call, bool good, struct ask_
         return CALL_ANSWERED;
     if (!call_objects_at(call, call->route->provider)) {
         refusal_init(&why, REPLY_OBJECT_NOT_FOUND,
-                     "what this call names is at provider %s, and its model is not",
+                     "the object that this call names is at provider %s, and its model is not",
                      call->objects.provider);
         call_refuse(call, &why);
         return CALL_ANSWERED;

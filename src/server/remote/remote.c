@@ -291,7 +291,7 @@ static void check_use(struct remote *remote, tg_ms now)
         return;
     }
     if (is && !was && !errors)
-        set_problem(remote, "it is connected, but most of its answers are late or of no use");
+        set_problem(remote, "it is connected, but most of its answers are late or not usable");
     atomic_store(&remote->useless, is);
 }
 

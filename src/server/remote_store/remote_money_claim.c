@@ -240,7 +240,7 @@ static void put_head(struct money_args *args, const struct remote_money *money)
     money_args_text(args, money->ledger, strlen(money->ledger));
 }
 
-/* The windows of the root, with what is told of them. */
+/* The windows of the root, each with what this node reports about it. */
 static void put_windows(struct money_args *args, struct remote_money_ticket *claim)
 {
     struct remote_money *money = claim->port->money;

@@ -59,8 +59,8 @@ struct control {
     struct handover *handover;             /* null: nobody can take over from this process */
     LIST_HEAD(, predecessor) predecessors; /* processes that this one has taken over from */
     bool shares_ledger;                    /* with them, as far as Redis knows */
-    tg_ms shared_at;                       /* when Redis was last told of it */
-    void (*predecessor_ended)(void *arg);  /* is told of the end of one; null: nobody is */
+    tg_ms shared_at;                       /* when that was last written to Redis */
+    void (*predecessor_ended)(void *arg);  /* called when one has ended; may be null */
     void *predecessor_arg;
     struct net_post hangup; /* SIGHUP has come: reads the configuration again */
     pthread_t thread;       /* for its owner, who starts and joins it */

@@ -197,10 +197,10 @@ static bool draw(struct gateway *gateway, struct tg_problem *problem)
     if (gateway->inherited != NULL && gateway->inherited->has_seed)
         gateway->seed = gateway->inherited->seed; /* what it has hashed is known by its hash */
     else if (getrandom(&gateway->seed, sizeof gateway->seed, 0) != sizeof gateway->seed)
-        return problem_fail(problem, "gateway: the system gives no randomness");
+        return problem_fail(problem, "gateway: the system provides no random numbers");
     if (getrandom(&gateway->chance, sizeof gateway->chance, 0) != sizeof gateway->chance ||
         getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-        return problem_fail(problem, "gateway: the system gives no randomness");
+        return problem_fail(problem, "gateway: the system provides no random numbers");
     gateway->chance = (gateway->chance & (uint64_t)TG_NUMBER_MAX) | 1; /* a number of JSON, not 0 */
     for (size_t i = 0; i < GATEWAY_NODE_BYTES; i++)
         gateway->node_id[i] = letters[bytes[i] % (sizeof letters - 1)];
@@ -246,8 +246,8 @@ static void recall_policy(struct gateway *gateway)
     gateway->policy_recalled =
         bytes && tg_bid_load(policy, bytes, n, clock_now_ms(&gateway->clock)) == TG_OK;
     if (bytes && !gateway->policy_recalled)
-        fprintf(stderr, "tollgate: what the policy had learned is of no use with its new budgets; "
-                        "it starts anew\n");
+        fprintf(stderr, "tollgate: what the policy had learned cannot be used with its new "
+                        "budgets; it starts afresh\n");
     free(bytes);
 }
 

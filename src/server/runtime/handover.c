@@ -234,7 +234,7 @@ static void queue_events(struct handover *handover)
     pthread_mutex_unlock(&handover->lock);
     if (full) {
         free(events);
-        handover_lose(handover, "does not take what it is told");
+        handover_lose(handover, "does not read what it is sent");
         return;
     }
     send_records(handover, TAKEOVER_EVENTS, events, n);
@@ -457,7 +457,7 @@ static void greet(struct handover *handover)
     char why[300];
 
     if (!is_hello(&handover->in, &hello)) {
-        handover_refuse(handover, "is refused: it does not speak as a Tollgate does");
+        handover_refuse(handover, "is refused: it does not speak the protocol of Tollgate");
         return;
     }
     handover->pid = (long)hello.pid;
@@ -635,7 +635,7 @@ static void hear(struct handover *handover)
     } else if (type == TAKEOVER_REFUSED) {
         handover_lose(handover, "could not start");
     } else {
-        handover_lose(handover, "says what was not to be said");
+        handover_lose(handover, "sent a message that was not expected");
     }
 }
 

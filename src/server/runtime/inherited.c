@@ -83,7 +83,7 @@ bool inherited_from_system(struct inherited *inherited, struct tg_problem *probl
                                 "admin and probe (FileDescriptorName= of its unit)",
                                 name);
         if (!is_listening(fd))
-            return problem_fail(problem, "LISTEN_FDS: descriptor %d is no socket that listens", fd);
+            return problem_fail(problem, "LISTEN_FDS: descriptor %d is not a listening socket", fd);
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         if (!inherited_add(inherited, name, "", fd))
             return problem_fail(problem, "there is no memory for the sockets of LISTEN_FDS");

@@ -156,7 +156,7 @@ static void reload_begin(struct reload *reload)
         reload->failure.text, sizeof reload->failure.text, "%s",
         reload->path == NULL
             ? "there is no file that it could be read from"
-            : "the gateway is about to end or being taken over, or the system gives no thread");
+            : "the gateway is about to end or being taken over, or no thread could be started");
     reload->made = NULL;
     net_loop_post(reload->control->loop, &reload->read);
 }

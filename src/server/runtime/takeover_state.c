@@ -225,8 +225,9 @@ void takeover_state_load(struct takeover_state *state, struct gateway *gateway)
     if (gateway->remote == NULL && state->counted.n > 0 && match_sets(state, gateway->book) &&
         store_load(gateway->store, state->counted.at, state->counted.n, state->sets, state->n_named,
                    now) != TG_OK)
-        fprintf(stderr, "tollgate: takeover: what limits had counted is of no use here; they begin "
-                        "anew\n");
+        fprintf(
+            stderr,
+            "tollgate: takeover: what limits had counted cannot be used here; they start afresh\n");
     free(state->keys.at);
     free(state->counted.at);
     state->keys = state->counted = (struct bytes){NULL, 0, 0};

@@ -219,38 +219,18 @@ static void relayed_rpc_begin(void *context, struct http_inbound *in)
     rpc_begin(context, in);
 }
 
-const struct http_server_ops front_relayed_ops = {.begin = relayed_begin,
-                                                  .data = gateway_data,
-                                                  .end = gateway_end,
-                                                  .room = gateway_room,
-                                                  .gone = gateway_gone,
-                                                  .refuse = gateway_refuse,
-                                                  .closed = front_closed,
-                                                  .is_kept = front_is_kept};
+/* What both kinds of a listener have in common: relayed requests begin in another way, and do not
+ * come from proxies. */
+#define GATEWAY_OPS                                                                                \
+    .data = gateway_data, .end = gateway_end, .room = gateway_room, .gone = gateway_gone,          \
+    .refuse = gateway_refuse, .closed = front_closed, .is_kept = front_is_kept
+#define RPC_OPS                                                                                    \
+    .data = rpc_data, .end = rpc_end, .room = rpc_room, .gone = rpc_gone, .closed = front_closed,  \
+    .is_kept = front_is_kept
 
-const struct http_server_ops front_relayed_grpc_ops = {.begin = relayed_rpc_begin,
-                                                       .data = rpc_data,
-                                                       .end = rpc_end,
-                                                       .room = rpc_room,
-                                                       .gone = rpc_gone,
-                                                       .closed = front_closed,
-                                                       .is_kept = front_is_kept};
-
-const struct http_server_ops front_gateway_ops = {.begin = gateway_begin,
-                                                  .data = gateway_data,
-                                                  .end = gateway_end,
-                                                  .room = gateway_room,
-                                                  .gone = gateway_gone,
-                                                  .refuse = gateway_refuse,
-                                                  .closed = front_closed,
-                                                  .is_kept = front_is_kept,
-                                                  .is_proxy = front_is_proxy};
-
-const struct http_server_ops front_grpc_ops = {.begin = rpc_begin,
-                                               .data = rpc_data,
-                                               .end = rpc_end,
-                                               .room = rpc_room,
-                                               .gone = rpc_gone,
-                                               .closed = front_closed,
-                                               .is_kept = front_is_kept,
-                                               .is_proxy = front_is_proxy};
+const struct http_server_ops front_relayed_ops = {.begin = relayed_begin, GATEWAY_OPS};
+const struct http_server_ops front_relayed_grpc_ops = {.begin = relayed_rpc_begin, RPC_OPS};
+const struct http_server_ops front_gateway_ops = {
+    .begin = gateway_begin, .is_proxy = front_is_proxy, GATEWAY_OPS};
+const struct http_server_ops front_grpc_ops = {
+    .begin = rpc_begin, .is_proxy = front_is_proxy, RPC_OPS};

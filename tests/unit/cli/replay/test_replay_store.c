@@ -222,7 +222,7 @@ static void wrong_options_are_wrong(void **state)
                 "--store-prefix needs --store");
     expect_said(net_replay_run("out", "-c", "a", "--compare", "b", "--store", "redis://127.0.0.1",
                                "--store-prefix", "a", NULL),
-                2, "not with --compare");
+                2, "cannot be used with --compare");
 }
 
 /* ---- */

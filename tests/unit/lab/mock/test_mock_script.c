@@ -45,11 +45,11 @@ static void mistakes_are_told_with_their_place(void **state)
     static const struct {
         const char *text, *complaint;
     } rows[] = {
-        {"rules:\n- do: {latenzy: 1ms}\n", "2:8: 'latenzy' is no action"},
-        {"rules:\n- when: {modl: x}\n", "2:10: 'modl' is no condition"},
-        {"rules:\n- wenn: {}\n", "2:3: 'wenn' is no part of a rule"},
+        {"rules:\n- do: {latenzy: 1ms}\n", "2:8: 'latenzy' is not an action"},
+        {"rules:\n- when: {modl: x}\n", "2:10: 'modl' is not a condition"},
+        {"rules:\n- wenn: {}\n", "2:3: 'wenn' is not part of a rule"},
         {"rules: 3\n", "1:8: rules must be a list"},
-        {"roles: []\n", "1:1: 'roles' is no part of a script"},
+        {"roles: []\n", "1:1: 'roles' is not part of a script"},
         {"default: {latency: 20}\n", "1:20: latency must be a duration"},
         {"default: {latency: normal(20ms)}\n", "1:20: latency must be a duration"},
         {"default: {latency: \"lognormal(20ms)\"}\n", "1:20: latency must be a duration"},

@@ -167,7 +167,7 @@ static void faults_reach_the_client(void **state)
 
     (void)state;
     set_script(mock, "default: {fault: garbage}");
-    expect_reply(mock, chat, "this is no HTTP");
+    expect_reply(mock, chat, "this is not HTTP");
     set_script(mock, "default: {fault: bad_chunk, at: event 1}");
     expect_reply(mock, streamed, "zz\r\nthis is no chunk");
     set_script(mock, "default: {fault: error, at: event 1}");
@@ -328,7 +328,7 @@ static void a_wrong_script_changes_nothing(void **state)
 
     (void)state;
     assert_non_null(strstr(all, "HTTP/1.1 400"));
-    assert_non_null(strstr(all, "1:11: 'stat' is no action"));
+    assert_non_null(strstr(all, "1:11: 'stat' is not an action"));
     free(all);
     expect_reply(mock, chat, "HTTP/1.1 418");
     assert_true(mock_stop(mock));

@@ -123,7 +123,8 @@ static void a_tenant_of_a_file_wins(void **state)
     (void)state;
     assert_int_equal(parse(&read, &extra, 1), CONFIG_READ);
     must_say(&read, true, "api: tenant",
-             "the tenant \"a\" stands in (text):5 too; the file wins, and this one is passed over");
+             "the tenant \"a\" is also defined in (text):5; "
+             "the file wins, and this one is ignored");
     assert_int_equal(read.config.n_tenants, 2);
     assert_false(tenant(&read, "a")->extra);
     assert_true(tenant(&read, "a")->weight < 2);
@@ -146,7 +147,7 @@ static void what_is_wrong_with_a_tenant_is_an_error_with_its_place(void **state)
         {"", "tenant is empty; it must be a section", 1, 1},
         {"{\n a: ]", "not YAML: did not find expected node content", 2, 5},
         {"keys: [{sha256: " HASH_B "},\n {sha256: " HASH_B "}]",
-         "the key is that of the tenant \"x\" too; a key is allowed once", 2, 11},
+         "the tenant \"x\" has the same key; a key is allowed once", 2, 11},
     };
 
     (void)state;
@@ -204,10 +205,10 @@ static void a_key_gives_way_to_the_file(void **state)
     static const struct {
         const char *tenant, *name, *sha256, *words;
     } rows[] = {
-        {"a", "ci", HASH_A, "the key is that of the tenant \"a\" too; the file wins"},
-        {"top", "ci", HASH_A, "the key is that of the tenant \"a\" too; the file wins"},
+        {"a", "ci", HASH_A, "the tenant \"a\" has the same key; the file wins"},
+        {"top", "ci", HASH_A, "the tenant \"a\" has the same key; the file wins"},
         {"a", "prod", HASH_B, "the tenant \"a\" has a key \"prod\" already"},
-        {"gone", "ci", HASH_B, "the tenant \"gone\" does not exist; this is passed over"},
+        {"gone", "ci", HASH_B, "the tenant \"gone\" does not exist; this is ignored"},
     };
 
     (void)state;
@@ -251,7 +252,7 @@ static void a_hash_that_is_none_is_an_error(void **state)
 
     (void)state;
     assert_int_equal(parse(&read, &extra, 1), CONFIG_WRONG);
-    must_say(&read, false, "api: key", "the hash of the key is no 64 hexadecimal digits");
+    must_say(&read, false, "api: key", "the hash of the key must be 64 hexadecimal digits");
     close_read(&read);
 }
 
@@ -286,7 +287,7 @@ static void a_topup_of_nothing_is_passed_over(void **state)
         enum config_period per;
         const char *tz, *words;
     } rows[] = {
-        {"a", CONFIG_DAY, NULL, "there is no budget of a day to top up; this is passed over"},
+        {"a", CONFIG_DAY, NULL, "there is no budget of a day to top up; this is ignored"},
         {"top", CONFIG_WEEK, NULL, "there is no budget of a week to top up"},
         {"top", CONFIG_DAY, "Asia/Tokyo", "there is no budget of a day in Asia/Tokyo to top up"},
         {"gone", CONFIG_DAY, NULL, "the tenant \"gone\" does not exist"},
@@ -317,7 +318,7 @@ static void money_does_not_wrap(void **state)
     assert_int_equal(tenant(&read, "top")->budgets[0].micro_usd, TG_NUMBER_MAX);
     close_read(&read);
     assert_int_equal(parse(&read, extras, 2), CONFIG_WRONG);
-    must_say(&read, false, "api: top-up", "the top-up is no amount of money from 0 up");
+    must_say(&read, false, "api: top-up", "the top-up must be an amount from 0 up");
     close_read(&read);
 }
 

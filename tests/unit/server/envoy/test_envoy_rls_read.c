@@ -107,8 +107,8 @@ static void each_mistake_is_told_with_its_place(void **state)
         bool warning;
         const char *problem, *rules;
     } rows[] = {
-        {false, "domain is missing; it must be what", "@descriptors: []\n"},
-        {false, "domain is empty; it must be what", "domain: @\"\"\n"},
+        {false, "domain is missing; it must be the domain", "@descriptors: []\n"},
+        {false, "domain is empty; it must be the domain", "domain: @\"\"\n"},
         {false, "the file is empty", "@"},
         {false, "the file is a list", "@[a]\n"},
         {false, "not YAML", "domain: {\n@"},
@@ -150,7 +150,7 @@ static void each_mistake_is_told_with_its_place(void **state)
         {false, "descriptors[0].rate_limit.unlimited is \"perhaps\"; it must be",
          "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1,\n"
          "  unlimited: @perhaps}}]\n"},
-        {false, "descriptors[0].rate_limit.replaces has the name of the same limit",
+        {false, "descriptors[0].rate_limit.replaces names its own limit",
          "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1,\n"
          "  name: x, replaces: @[{name: x}]}}]\n"},
         {false, "descriptors[0].rate_limit.replaces[0].name is empty",
@@ -160,10 +160,10 @@ static void each_mistake_is_told_with_its_place(void **state)
          "domain: d\ndescriptors: [{key: a, share_threshold: @true}]\n"},
         {false, "descriptors[0].share_threshold is for a value that ends with a star; this one",
          "domain: d\ndescriptors: [{key: a, value: b, share_threshold: @true}]\n"},
-        {false, "a_b stands twice at one level, first in line 3; once is allowed",
+        {false, "a_b is given twice at one level, first in line 3; once is allowed",
          "domain: d\ndescriptors:\n  - {key: a, value: b}\n  - {key: a}\n"
          "  - @{key: a, value: b, descriptors: [{key: c}]}\n"},
-        {false, "a.c stands twice at one level, first in line 5",
+        {false, "a.c is given twice at one level, first in line 5",
          "domain: d\ndescriptors:\n  - key: a\n    descriptors:\n      - {key: c}\n"
          "      - @{key: c, value: \"\"}\n"},
         {true, "a replaces \"y\", a name that no limit has",
@@ -351,7 +351,7 @@ static void a_folder_is_all_rules_in_it_by_name(void **state)
     put(&place, "r.d/notes.txt", "not rules");
     read_it(&place);
     expect_problem(&place, true, "c.yaml", 2, 21, "the folder ");
-    assert_non_null(strstr(place.problems.list[0].text, "/r.d has 1 more, which are not read"));
+    assert_non_null(strstr(place.problems.list[0].text, "has 1 more files, which are not read"));
     const struct envoy_rules *rules = place.config.envoy.rules;
     assert_int_equal(rules->n_domains, 2);
     assert_string_equal(rules->domains[0].name, "one");
@@ -397,7 +397,7 @@ static void a_domain_has_one_file_unless_they_may_be_merged(void **state)
     (void)state;
     open_two(&place, "config: r.d", "descriptors: [{key: b}]\ndomain: d\n");
     assert_int_equal(place.result, CONFIG_WRONG);
-    expect_problem(&place, false, "b.yml", 2, 9, "the domain \"d\" is that of ");
+    expect_problem(&place, false, "b.yml", 2, 9, "the domain \"d\" is also that of ");
     end(&place);
 
     open_two(&place, "config: r.d, merge_domains: true",
@@ -417,7 +417,7 @@ static void a_domain_has_one_file_unless_they_may_be_merged(void **state)
     open_two(&place, "config: r.d, merge_domains: true",
              "domain: d\ndescriptors: [{key: b}, {key: c, value: x}]\n");
     assert_int_equal(place.result, CONFIG_WRONG);
-    expect_problem(&place, false, "b.yml", 2, 25, "c_x stands twice at one level");
+    expect_problem(&place, false, "b.yml", 2, 25, "c_x is given twice at one level");
     end(&place);
 }
 

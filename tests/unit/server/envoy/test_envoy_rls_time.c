@@ -225,8 +225,9 @@ static void what_makes_no_sense_is_an_error_that_says_why(void **state)
     request.descriptors[1].unit = 8;
     envoy_rls_take(world.rls, world.store, &request.request, ENVOY_NOW, &world.reply);
     assert_int_equal(world.reply.result, ENVOY_RLS_INVALID);
-    assert_string_equal(world.reply.message, "descriptors[1].limit.unit is no unit; it must be a "
-                                             "number from 1 (second) to 7 (week)");
+    assert_string_equal(world.reply.message,
+                        "descriptors[1].limit.unit is not a unit; it must be a number from 1 "
+                        "(second) to 7 (week)");
     request.descriptors[1].unit = ENVOY_MINUTE;
     request.descriptors[1].unit_multiplier = 5;
     envoy_rls_take(world.rls, world.store, &request.request, ENVOY_NOW, &world.reply);

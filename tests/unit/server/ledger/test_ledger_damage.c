@@ -198,7 +198,7 @@ static void a_journal_of_the_wrong_kind_is_refused(void **state)
     kit_flip(kit.journal, 30);
     kit_refuses(&kit, "its head is not what was written", "l.db.spend");
     kit_write_file(kit.journal, "garbage", 7);
-    kit_refuses(&kit, "no journal of a ledger", "l.db.spend");
+    kit_refuses(&kit, "not the journal of a ledger", "l.db.spend");
     unlink(kit.journal);
     kit_refuses(&kit, "is missing", "make an empty file");
     assert_int_equal(kit_size(kit.journal), -1);

@@ -79,7 +79,7 @@ static void a_refusal_by_money_names_whose_budget_it_is(void **state)
         {"budgets: [{usd: 0.0002, per: total}]\n", "budgets: [{usd: 0.0003, per: total}]",
          "budget of everyone: 0.0002 USD in total, asked 0.00017, left 0.00003", false},
         {"", "users: {from: \"header:x-user\", each: {budgets: [{usd: 0.0002, per: day}]}}",
-         "budget of user u: 0.0002 USD a day, asked 0.00017, left 0.00003", true},
+         "budget of user u of tenant one: 0.0002 USD a day, asked 0.00017, left 0.00003", true},
     };
 
     (void)state;
