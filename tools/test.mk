@@ -113,10 +113,11 @@ soak:
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
-	@TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(BUILD)/e2e node --test tools/soak-takeover.mjs
-	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
-	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
 	@$(MAKE) $(E2E_MODULES)/installed
+	@TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) node --test tools/soak-takeover.mjs
+	@SOAK_CALLS=$(SOAK_CALLS) TOLLGATE=$(BUILD)/tollgate tools/soak-adversary
+	@LIMIT_REFUSALS=5000 TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) node --test tests/e2e/limit_trees.mjs
+	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
 	@RECORDED_CALLS=$(RECORDED_CALLS) TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) \
 	    node --test tests/e2e/recordings.mjs tests/e2e/recordings_services.mjs
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \

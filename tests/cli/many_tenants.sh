@@ -63,5 +63,5 @@ check 'what is wrong with the last one is said' says many \
     'many/09999.yaml:9:13: tenants[0].weight is "none"'
 printf '  - {name: again, keys: [{sha256: "%064x"}]}\n' 1 >>"$tmp/few/00199.yaml"
 check 'one key of two tenants is found among twenty thousand' says few \
-    'few/00199.yaml:347:35: the key is that of the tenant "tenant-0" too'
+    'few/00199.yaml:347:35: the tenant "tenant-0" has the same key; a key is allowed once'
 finish

@@ -139,10 +139,17 @@ static bool decide_all(struct model *model, const struct call *call, bool charge
     memset(axes, 0, sizeof(*axes));
     if (call->charging == TG_CHARGE_ATOMIC)
         return decide(model, call, rate | cost, charge, axes);
-    if (decide(model, call, rate, charge, axes))
-        return decide(model, call, cost, charge, axes);
-    /* Cost is looked at for when the call may pass. */
     struct tg_axes hints = {.present = 0};
+    if (decide(model, call, rate, charge, axes)) {
+        if (decide(model, call, cost, charge, axes))
+            return true;
+        /* The call that comes back needs a unit of rate again, if this one has spent its own. */
+        each_limit(model, call, charge ? rate : 0, visit_refused, model->walk.now, &hints);
+        if (hints.present != 0 && !hints.decision[TG_AXIS_RATE].allowed)
+            axes->retry_after_ms = hints.decision[TG_AXIS_RATE].retry_after_ms;
+        return false;
+    }
+    /* Cost is looked at for when the call may pass. */
     each_limit(model, call, cost, visit_refused, model->walk.now, &hints);
     if (hints.present != 0) {
         axes->reset_at = hints.decision[TG_AXIS_COST].reset_at;
