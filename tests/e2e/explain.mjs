@@ -509,7 +509,7 @@ const GATE = {
 /* Whose limit a refusal names: "tenant t3", "user u1", "model slow", "everyone", "the gateway". */
 function namedIn(text) {
     const whose = /^(?:rate|cost) limit of (tenant \S+|user \S+)(?: of | for |:)/.exec(text) ??
-        /^budget of (everyone|tenant \S+|user \S+):/.exec(text) ??
+        /^budget of (everyone|tenant \S+|user \S+)(?: of tenant \S+)?:/.exec(text) ??
         /^server overloaded: concurrency limit of (model \S+|the gateway):/.exec(text) ??
         /^user limit of (tenant \S+):/.exec(text);
     return whose?.[1];
