@@ -1,4 +1,4 @@
-/* explain_budgets.c - every budget of a call, and the one that it is told of. See explain.h. */
+/* explain_budgets.c - every budget of a call, and the one that its refusal names. See explain.h. */
 #include <stdio.h>
 #include <string.h>
 

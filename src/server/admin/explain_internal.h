@@ -104,7 +104,7 @@ struct explanation {
     /* explain_store.c */
     struct explain_visit *visits; /* null: the store is memory, or is not asked */
     size_t n_visits, away;        /* those that have not come back */
-    size_t chosen;                /* the visit that is told of: one that admits, if any does */
+    size_t chosen;                /* the visit that is reported: one that admits, if any */
     size_t admitting;
 
     /* explain.c */
@@ -170,7 +170,7 @@ void explain_policy(struct explanation *of);
 
 /* explain_axes.c */
 void explain_axis(struct explanation *of, enum tg_axis axis);
-/* A call that can never pass one of its limits, of those after `from`, is told of that one. */
+/* A call that can never pass one of its limits, of those after `from`, has that one named. */
 void explain_mark_unsatisfiable(struct explanation *of, size_t from);
 
 /* explain_budgets.c */

@@ -20,7 +20,7 @@ struct explain_limit {
     bool refuses;
     bool waits;       /* the call would wait for it */
     bool passed_over; /* it refuses, and the call falls back to another route */
-    bool named;       /* the one that the call is told of, among those that refuse */
+    bool named;       /* the one that the refusal names, among those that refuse */
     bool cooling;     /* all keys cool down after refusals of the provider */
 };
 

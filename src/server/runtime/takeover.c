@@ -369,7 +369,7 @@ static bool is_over(const struct predecessor *predecessor)
 }
 
 /* What a dead process had in flight is in the ledger now, and was in no budget here: a new process
- * that died before it served, or one whose calls nobody has told of. */
+ * that died before it served, or one whose calls nobody has reported. */
 static void read_what_was_left(struct control *control, tg_ms now)
 {
     struct gateway *gateway = control->gateway;
