@@ -197,6 +197,7 @@ help:
 	@echo 'make install    into PREFIX=/usr/local, under DESTDIR if given'
 	@echo 'make install-lib  the library alone: header, archive, shared library, pkg-config file, documents'
 	@echo 'make deb        Debian packages; make image: an OCI image; make chart: check and render the Helm chart'
+	@echo 'make wheel       the Python package: the gate in process, a client of Admit, retries'
 	@echo 'make site       the documentation as a site; make dist: the source; make sbom: what the program is made of'
 	@echo 'make release    all of it in build/dist, with checksums; TOLLGATE_SIGN_KEY signs them'
 	@echo 'make ship-test  tests of all that, as root: a bare Debian, the image, two builds that must not differ'

@@ -1,7 +1,7 @@
 # ship.mk - the part of the Makefile that makes what is given to others: packages, an image, a chart, a
 # site, a source archive, a list of what is in them, and checksums with a signature.
 
-.PHONY: deb image chart site dist sbom release ship-test ship-image
+.PHONY: deb image chart site wheel dist sbom release ship-test ship-image ship-wheel
 
 # From a copy of the tree under build/deb; lintian's complaints are errors.
 deb:
@@ -37,6 +37,14 @@ $(SITE_TOOLS)/installed: packaging/site/requirements.txt
 site: $(SITE_TOOLS)/installed
 	@$(SITE_TOOLS)/bin/python tools/site $(BUILD)/site
 
+# The Python package, with the library as it is shipped.
+wheel:
+	@tools/deps build
+	@$(MAKE) $(PYTHON_TOOLS)/tools
+	@$(MAKE) VARIANT=ship ship-wheel
+ship-wheel: $(B)/$(SO_FILE)
+	@tools/wheel $(B)/$(SO_FILE) $(BUILD)/wheel $(PYTHON_TOOLS)/venv/bin/python
+
 # The source as it is committed.
 dist:
 	@tools/dist $(BUILD)/dist
@@ -54,8 +62,8 @@ endif
 release:
 	@tools/deps build ship
 	@$(MAKE) dist sbom
-	@$(MAKE) image deb
-	@cp $(BUILD)/image/*.oci.tar $(BUILD)/deb/*.deb $(BUILD)/dist/
+	@$(MAKE) image deb wheel
+	@cp $(BUILD)/image/*.oci.tar $(BUILD)/deb/*.deb $(BUILD)/wheel/*.whl $(BUILD)/dist/
 	@tools/sign $(BUILD)/dist
 
 # What takes long and needs root: packages in a bare Debian, the image, two builds that must not differ.

@@ -10,12 +10,13 @@
 #   TOLLGATE_SHIP                     the program as it is installed, without asserts (likewise)
 #   BUILD CC CXX                      tests/api: the folder with the libraries, and the compilers
 #   VALIDATORS SITE_TOOLS             tests/tools: folders with validators and mkdocs from PyPI (`make check`: none)
+#   PYTHON_TOOLS                      tests/tools: the folder with Python and the wheel in it (likewise)
 #   E2E_MODULES E2E_SERVE             tests/e2e: the folder with the clients, options of serve
 
 GOLDEN := O0 O3 clang-O0 clang-O3
 # Tests run with asserts, in every variant; the program without them has to print the same as the others,
 # and is installed by a test.
-GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) \
+GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) PYTHON_TOOLS=$(PYTHON_TOOLS) \
     $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS) $(TOOL_TESTS)
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
     $(call programs,$(BUILD)/clang,$(UNIT_SRC)) $(CLI_TESTS) \
@@ -72,6 +73,22 @@ $(VALIDATORS)/installed: tests/tools/requirements.txt
 	      { cat $(@D)/pip.log; exit 1; }; }
 	$(Q)touch $@
 
+# Python with what makes and checks our wheel, and the wheel of what is built.
+PYTHON_TOOLS := $(BUILD)/python
+PYTHON_SRC   := $(shell find python -type f ! -path '*/__pycache__/*')
+$(PYTHON_TOOLS)/tools: tests/python/requirements.txt
+	$(call say,pip,$@)
+	$(Q)mkdir -p $(@D) && python3 -m venv --clear $(@D)/venv && { $(@D)/venv/bin/python -m pip install \
+	    --disable-pip-version-check --no-deps --no-compile --only-binary :all: -r $< >$(@D)/pip.log 2>&1 || \
+	      { cat $(@D)/pip.log; exit 1; }; }
+	$(Q)touch $@
+$(PYTHON_TOOLS)/installed: $(PYTHON_TOOLS)/tools $(PYTHON_SRC) tools/wheel proto/tollgate/v1/admission.proto $(BUILD)/$(SO_FILE)
+	$(call say,wheel,$@)
+	$(Q)CC='$(CC)' tools/wheel $(BUILD)/$(SO_FILE) $(@D)/wheel $(@D)/venv/bin/python >/dev/null
+	$(Q)$(@D)/venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-index \
+	    --force-reinstall $(@D)/wheel/*.whl
+	$(Q)touch $@
+
 FUZZ_SECONDS ?= 60
 fuzz:
 	@tools/deps
@@ -84,7 +101,8 @@ fuzz:
         variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
 test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz variant-ship \
                $(GOLDEN:%=variant-%)
-variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed
+variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed \
+                          $(PYTHON_TOOLS)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
 variant-ship:             ; @$(MAKE) VARIANT=ship all
 variant-asan:

@@ -12,8 +12,8 @@ if [ "${1:-}" != inside ]; then
         # What the package asks of Debian is in it already, so that the test itself needs no network.
         wanted=$(for package in "$debs"/tollgate_*.deb; do dpkg-deb -f "$package" Depends; done |
             tr ',' '\n' | sed 's/^ *//; s/[ (|].*//' | paste -sd ,)
-        mmdebstrap --quiet --format=tar --variant=minbase --include="$wanted,man-db" bookworm "$chroot.new" || exit 1
-        mv "$chroot.new" "$chroot"
+        mmdebstrap --quiet --format=tar --variant=minbase --include="$wanted,man-db" bookworm "$chroot.$$" || exit 1
+        mv "$chroot.$$" "$chroot"
     fi
     DEBS=$debs CHROOT=$chroot exec unshare --net --mount --pid --fork --mount-proc "$0" inside
 fi
@@ -23,7 +23,7 @@ TOLLGATE=/bin/true # the program under test is inside
 
 root=$tmp/root
 mkdir "$root"
-tar -xf "$CHROOT" -C "$root"
+tar -xf "$CHROOT" -C "$root" || exit 1
 mount --make-rprivate /
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
