@@ -503,7 +503,7 @@ static void read_key(struct request_walk *walk, struct json_text key,
     } else if (json_text_is(key, "stream")) {
         request->stream = body_is_true(walk, "stream", value);
     } else if (!read_foreign_key(walk, key)) {
-        body_unknown(walk, key);
+        body_unknown(walk, key, value);
     }
 }
 

@@ -65,6 +65,7 @@ static void write_media_block(struct messages_write *write, const struct neutral
 {
     struct json_writer *out = write->base.out;
     bool image = part->media == MEDIA_IMAGE, inside = part->source == SOURCE_INLINE;
+    bool stored = part->source == SOURCE_STORED;
 
     if (part->media == MEDIA_AUDIO || part->media == MEDIA_VIDEO) {
         write_lose(&write->base, part->media == MEDIA_AUDIO ? FIELD_AUDIO_PART : FIELD_VIDEO_PART);
@@ -82,10 +83,10 @@ static void write_media_block(struct messages_write *write, const struct neutral
     write_word(out, "type", image ? "image" : "document");
     json_write_key(out, "source");
     json_write_object(out);
-    write_word(out, "type", inside ? "base64" : "url");
+    write_word(out, "type", inside ? "base64" : stored ? "file" : "url");
     if (inside)
         write_text(out, "media_type", part->mime);
-    write_text(out, inside ? "data" : "url", part->text);
+    write_text(out, inside ? "data" : stored ? "file_id" : "url", part->text);
     json_write_object_end(out);
     if (!image && part->name.n > 0)
         write_text(out, "title", part->name);
@@ -165,6 +166,9 @@ static void write_block(struct messages_write *write, const struct neutral_part 
     case PART_REASONING:
         write_reasoning_block(write, part);
         break;
+    case PART_FOREIGN:
+        write_foreign_part(&write->base, part);
+        break;
     case PART_RESULT:
         break;
     }
@@ -180,6 +184,8 @@ static bool is_block(const struct messages_write *write, const struct neutral_pa
         return part->text.n > 0;
     case PART_REASONING:
         return part_is_own(&write->base, part);
+    case PART_FOREIGN:
+        return write->base.request->from == DIALECT_ANTHROPIC;
     default:
         return true;
     }
@@ -325,8 +331,10 @@ static void write_tool(struct messages_write *write, const struct neutral_tool *
                                   "\"string\"}},\"required\":[\"input\"]}";
     struct json_writer *out = write->base.out;
 
-    if (tool->free && tool->format.n > 0)
+    if (tool->free && tool->grammar.n > 0)
         write_lose(&write->base, FIELD_GRAMMAR);
+    if (write_own_tool(&write->base, tool))
+        return;
     json_write_object(out);
     write_tool_name(&write->base, "name", tool->name);
     if (tool->description.n > 0)
@@ -368,14 +376,12 @@ static void write_tools(struct messages_write *write)
 {
     const struct neutral_request *request = write->base.request;
 
-    if (request->n_tools == 0)
+    if (!write_tools_begin(&write->base))
         return;
-    json_write_key(write->base.out, "tools");
-    json_write_array(write->base.out);
     for (size_t i = 0; i < request->n_tools; i++)
         if (tool_allowed(request, request->tools[i].name))
             write_tool(write, &request->tools[i]);
-    json_write_array_end(write->base.out);
+    write_tools_end(&write->base);
     write_choice(write);
 }
 
@@ -575,6 +581,7 @@ bool messages_write_request(struct json_reader *json, const struct neutral_reque
         write_output_config(&write);
         write_sampling(&write, thinks);
         write_service(&write);
+        write_extras(&write.base);
         json_write_object_end(out);
     }
     return write_end(&write.base);

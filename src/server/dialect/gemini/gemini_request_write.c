@@ -127,9 +127,9 @@ static void write_result_part(struct request_write *write, size_t i)
 
 static bool is_part(const struct neutral_part *part)
 {
-    return (part->kind != PART_TEXT && part->kind != PART_REFUSAL &&
-            part->kind != PART_REASONING) ||
-           (part->kind != PART_REASONING && part->text.n > 0);
+    if (part->kind == PART_REASONING || part->kind == PART_FOREIGN)
+        return false;
+    return (part->kind != PART_TEXT && part->kind != PART_REFUSAL) || part->text.n > 0;
 }
 
 static bool turn_says_nothing(const struct neutral_request *request, size_t t)
@@ -166,7 +166,7 @@ static void write_model_parts(struct request_write *write, size_t from, size_t e
                 first = false;
             } else if (part->kind == PART_MEDIA) {
                 write_media_part(write, part);
-            } else if (part->kind != PART_REASONING) {
+            } else if (part->kind == PART_TEXT || part->kind == PART_REFUSAL) {
                 write_text_part(write->out, part->text);
             }
         }
@@ -274,7 +274,7 @@ static void write_declaration(struct request_write *write, const struct neutral_
 {
     struct json_writer *out = write->out;
 
-    if (tool->free && tool->format.n > 0)
+    if (tool->free && tool->grammar.n > 0)
         write_lose(write, FIELD_GRAMMAR);
     json_write_object(out);
     write_tool_name(write, "name", tool->name);
@@ -385,10 +385,8 @@ static void write_sampling(struct request_write *write)
         write_integer(out, "seed", request->seed);
     if (request->n >= 0)
         write_integer(out, "candidateCount", request->n);
-    if (request->logprobs == TRI_TRUE)
-        write_bool(out, "responseLogprobs", true);
-    if (request->top_logprobs > 0)
-        write_integer(out, "logprobs", request->top_logprobs);
+    if (request->logprobs == TRI_TRUE || request->top_logprobs > 0)
+        write_lose(write, FIELD_LOGPROBS);
     if (request->verbosity.n > 0 && !slice_equal(request->verbosity, SLICE("medium")))
         write_lose(write, FIELD_VERBOSITY);
     if (request->n_stops > STOPS_MAX)

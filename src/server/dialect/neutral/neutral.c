@@ -59,6 +59,8 @@ void neutral_request_fini(struct neutral_request *request)
     free(request->parts);
     free(request->tools);
     free(request->names);
+    free(request->extras);
+    free(request->hosted);
     neutral_request_init(request);
 }
 
@@ -103,4 +105,15 @@ const char *neutral_effort_name(enum neutral_effort effort)
 {
     assert(effort < EFFORT_COUNT);
     return efforts[effort];
+}
+
+/* ---- Tiers ----------------------------------------------------------------------------------- */
+
+enum neutral_tier neutral_tier_of(struct slice text)
+{
+    return slice_equal(text, SLICE("auto"))       ? TIER_AUTO
+           : slice_equal(text, SLICE("default"))  ? TIER_STANDARD
+           : slice_equal(text, SLICE("flex"))     ? TIER_FLEX
+           : slice_equal(text, SLICE("priority")) ? TIER_PRIORITY
+                                                  : TIER_OTHER;
 }

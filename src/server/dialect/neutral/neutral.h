@@ -50,6 +50,7 @@ enum neutral_kind {
     PART_CALL,      /* the model calls a tool */
     PART_RESULT,    /* what the tool answered; its content are the `inner` parts behind it */
     PART_REASONING, /* what the model thought, or what stands for it */
+    PART_FOREIGN,   /* JSON that only its own dialect understands, and no other is shown */
 };
 
 enum neutral_media { MEDIA_IMAGE, MEDIA_AUDIO, MEDIA_VIDEO, MEDIA_DOCUMENT };
@@ -71,15 +72,18 @@ struct neutral_part {
     bool error;           /* RESULT: the tool failed */
     bool free;            /* CALL: the arguments are plain text, not JSON */
     bool cache;           /* the prompt may be cached up to here */
+    bool whole;           /* REASONING: what was thought itself, and no summary; FOREIGN: an item of
+                             its own, and no part of a message */
     uint32_t inner;       /* RESULT: how many of the parts behind it are its content */
     struct slice text;    /* TEXT, REFUSAL, REASONING; CALL: arguments; MEDIA: the address, the
-                             base64, or the id */
+                             base64, or the id; FOREIGN: its JSON */
     struct slice id;      /* CALL, RESULT: pairs them */
     struct slice name;    /* CALL: the tool; MEDIA: the file */
     struct slice mime;    /* MEDIA: "" if not known */
     struct slice detail;  /* MEDIA: "low", "high", ... */
     struct slice ttl;     /* how long the cache lives; "": the default */
     struct slice item_id; /* the id that the responses API gave the item */
+    struct slice phase;   /* what the responses API says the message is for */
     enum neutral_opaque opaque_kind;
     enum dialect opaque_dialect;
     struct slice opaque_provider; /* "": not known, so it may be any of its dialect */
@@ -96,8 +100,9 @@ struct neutral_turn {
 
 struct neutral_tool {
     struct slice name, description;
-    struct slice schema; /* JSON; "": it has no parameters */
-    struct slice format; /* free: JSON of the grammar; "": any text */
+    struct slice schema;          /* JSON; "": it has no parameters */
+    struct slice syntax, grammar; /* free: what its input must match; "": any text */
+    struct slice raw; /* its JSON, where it has members that only its own dialect knows */
     enum neutral_tri strict;
     bool free;  /* takes plain text */
     bool cache; /* the prompt may be cached up to here */
@@ -136,6 +141,15 @@ const char *neutral_effort_name(enum neutral_effort effort);
 #define BUDGET_DYNAMIC (-1)
 
 enum neutral_tier { TIER_UNSET, TIER_AUTO, TIER_STANDARD, TIER_FLEX, TIER_PRIORITY, TIER_OTHER };
+
+/* OpenAI's words for them: "default" is the standard one. */
+enum neutral_tier neutral_tier_of(struct slice text);
+
+/* A member of the body that only its own dialect knows. */
+struct neutral_extra {
+    const char *key; /* has a 0 */
+    struct slice raw;
+};
 
 #define NEUTRAL_STOPS_MAX 16
 #define NEUTRAL_PARTS_MAX (1 << 16) /* parts, turns and tools, each */
@@ -186,6 +200,10 @@ struct neutral_request {
 
     uint64_t foreign;               /* bits: enum neutral_field, fields that have no neutral form */
     char unknown[NEUTRAL_NAME_MAX]; /* a field that is not known; "": there is none */
+
+    struct neutral_extra *extras; /* for a provider of the same dialect */
+    struct slice *hosted;         /* JSON of tools that run at the provider, for the same */
+    size_t n_extras, extras_capacity, n_hosted, hosted_capacity;
 
     struct neutral_chunk *copies; /* memory of texts that were escaped */
 };

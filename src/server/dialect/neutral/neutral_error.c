@@ -211,6 +211,7 @@ static bool class_of_code(const struct neutral_error *error, enum error_class *c
         {"INTERNAL", ERROR_SERVER},
         {"internalServerException", ERROR_SERVER},
         {"modelStreamErrorException", ERROR_SERVER},
+        {"invalid_prompt", ERROR_BAD_REQUEST},
         {"invalid_request_error", ERROR_BAD_REQUEST},
         {"INVALID_ARGUMENT", ERROR_BAD_REQUEST},
         {"FAILED_PRECONDITION", ERROR_BAD_REQUEST},
@@ -297,6 +298,8 @@ static bool find_error(struct json_reader *json, const struct json_value *root, 
         } else if (!found && value.kind == JSON_STRING &&
                    (json_text_is(key, "message") || json_text_is(key, "detail"))) {
             keep_message(error->message, value.string);
+        } else if (!found && json_text_is(key, "code")) {
+            keep_word(error->code, &value); /* an event of the responses API */
         }
     }
     return found;

@@ -181,6 +181,7 @@ struct reply_part {
     enum neutral_kind kind;
     int choice;
     uint32_t number; /* among the calls of its choice */
+    uint32_t place;  /* the responses API's output_index */
     bool free, closed, grown;
     enum reply_part_state state;
     struct json_depth json;

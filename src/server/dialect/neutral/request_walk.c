@@ -18,7 +18,8 @@ bool body_begin(struct request_walk *walk, struct json_reader *json, enum dialec
 {
     struct json_value root;
 
-    *walk = (struct request_walk){.json = json, .request = request, .problem = problem};
+    *walk =
+        (struct request_walk){.json = json, .request = request, .problem = problem, .within = ""};
     *problem = (struct ask_problem){.no_memory = false};
     request->from = from;
     request->body = (struct slice){body, n};
@@ -55,6 +56,21 @@ void body_fail(struct request_walk *walk, const char *param, const char *format,
     va_end(list);
 }
 
+/* A value of the wrong form. */
+static void body_wrong(struct request_walk *walk, const char *param, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void body_wrong(struct request_walk *walk, const char *param, const char *format, ...)
+{
+    char name[sizeof walk->problem->param], what[128];
+    va_list list;
+
+    snprintf(name, sizeof name, "%s%s%s", walk->within, walk->within[0] != '\0' ? "." : "", param);
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    body_fail(walk, name, "'%s' %s", name, what);
+}
+
 void body_no_memory(struct request_walk *walk)
 {
     body_fail(walk, "", "There is no memory to read the body.");
@@ -75,7 +91,7 @@ bool body_enter(struct request_walk *walk, const char *param, const struct json_
 {
     if (value->kind == kind)
         return !walk->failed && json_enter(walk->json);
-    body_fail(walk, param, "'%s' must be %s.", param, json_kind_name(kind));
+    body_wrong(walk, param, "must be %s.", json_kind_name(kind));
     return false;
 }
 
@@ -107,30 +123,36 @@ struct slice body_text(struct request_walk *walk, const char *param, const struc
 {
     if (value->kind == JSON_STRING)
         return body_keep(walk, value->string, value->offset);
-    body_fail(walk, param, "'%s' must be a string.", param);
+    body_wrong(walk, param, "must be a string.");
     return (struct slice){"", 0};
+}
+
+struct slice body_since(struct request_walk *walk, const struct json_value *value)
+{
+    struct slice body = walk->request->body;
+    size_t end = walk->failed ? 0 : json_here(walk->json);
+
+    while (end > value->offset && strchr(" \t\r\n", body.at[end - 1]) != NULL)
+        end--;
+    assert(end <= body.n);
+    return end > value->offset ? (struct slice){body.at + value->offset, end - value->offset}
+                               : (struct slice){"", 0};
 }
 
 struct slice body_raw(struct request_walk *walk, const struct json_value *value)
 {
-    struct slice body = walk->request->body;
-
     if (value->kind == JSON_OBJECT || value->kind == JSON_ARRAY) {
         if (!json_enter(walk->json) || !json_leave(walk->json))
             return (struct slice){"", 0};
     }
-    size_t end = json_here(walk->json);
-    while (end > value->offset && strchr(" \t\r\n", body.at[end - 1]) != NULL)
-        end--;
-    assert(end <= body.n);
-    return (struct slice){body.at + value->offset, end - value->offset};
+    return body_since(walk, value);
 }
 
 enum neutral_tri body_tri(struct request_walk *walk, const char *param,
                           const struct json_value *value)
 {
     if (value->kind != JSON_BOOL) {
-        body_fail(walk, param, "'%s' must be true or false.", param);
+        body_wrong(walk, param, "must be true or false.");
         return TRI_UNSET;
     }
     return value->boolean ? TRI_TRUE : TRI_FALSE;
@@ -149,7 +171,7 @@ double body_real(struct request_walk *walk, const char *param, const struct json
                                                 : NAN;
 
     if (!(real >= least && real <= most)) {
-        body_fail(walk, param, "'%s' must be a number from %g to %g.", param, least, most);
+        body_wrong(walk, param, "must be a number from %g to %g.", least, most);
         return NAN;
     }
     return real;
@@ -164,8 +186,7 @@ int64_t body_integer(struct request_walk *walk, const char *param, const struct 
         fabs(value->real) <= 9007199254740992.0)
         integer = (int64_t)value->real;
     if (integer == INT64_MIN || integer < least || integer > most) {
-        body_fail(walk, param, "'%s' must be a whole number, %lld or more.", param,
-                  (long long)least);
+        body_wrong(walk, param, "must be a whole number, %lld or more.", (long long)least);
         return least;
     }
     return integer;
@@ -177,7 +198,7 @@ size_t body_word(struct request_walk *walk, const char *param, const struct json
     for (size_t i = 0; value->kind == JSON_STRING && list[i] != NULL; i++)
         if (json_text_is(value->string, list[i]))
             return i;
-    body_fail(walk, param, "'%s' has a value that is not known.", param);
+    body_wrong(walk, param, "has a value that is not known.");
     return 0;
 }
 
@@ -193,7 +214,7 @@ void body_stops(struct request_walk *walk, const char *param, const struct json_
     } else if (body_enter(walk, param, value, JSON_ARRAY)) {
         while (body_next(walk, &key, &item)) {
             if (request->n_stops == NEUTRAL_STOPS_MAX)
-                body_fail(walk, param, "'%s' has more than %d.", param, NEUTRAL_STOPS_MAX);
+                body_wrong(walk, param, "has more than %d.", NEUTRAL_STOPS_MAX);
             else
                 request->stops[request->n_stops++] = body_text(walk, param, &item);
         }
@@ -205,11 +226,39 @@ void body_foreign(struct request_walk *walk, enum neutral_field field)
     walk->request->foreign |= UINT64_C(1) << field;
 }
 
-void body_unknown(struct request_walk *walk, struct json_text key)
+static bool body_more(struct request_walk *walk, size_t n, const char *what)
+{
+    if (n < NEUTRAL_PARTS_MAX)
+        return !walk->failed;
+    body_fail(walk, "", "The body has more than %d %s.", NEUTRAL_PARTS_MAX, what);
+    return false;
+}
+
+void body_extra(struct request_walk *walk, struct slice key, struct slice raw)
+{
+    struct neutral_request *request = walk->request;
+    char *name;
+
+    if (key.n == 0 || raw.n == 0 || memchr(key.at, '\0', key.n) != NULL ||
+        !body_more(walk, request->n_extras, "members"))
+        return;
+    name = neutral_room(request, key.n + 1);
+    if (name == NULL ||
+        !array_reserve(&request->extras, &request->extras_capacity, request->n_extras + 1)) {
+        body_no_memory(walk);
+        return;
+    }
+    memcpy(name, key.at, key.n);
+    name[key.n] = '\0';
+    request->extras[request->n_extras++] = (struct neutral_extra){name, raw};
+}
+
+void body_unknown(struct request_walk *walk, struct json_text key, const struct json_value *value)
 {
     char *name = walk->request->unknown;
     size_t n = key.size < NEUTRAL_NAME_MAX - 1 ? key.size : NEUTRAL_NAME_MAX - 1;
 
+    body_extra(walk, (struct slice){key.bytes, key.size}, body_raw(walk, value));
     if ((walk->request->foreign >> FIELD_UNKNOWN & 1) != 0)
         return;
     body_foreign(walk, FIELD_UNKNOWN);
@@ -219,15 +268,21 @@ void body_unknown(struct request_walk *walk, struct json_text key)
     name[n] = '\0';
 }
 
-/* ---- Turns, parts, tools --------------------------------------------------------------------- */
-
-static bool body_more(struct request_walk *walk, size_t n, const char *what)
+void body_hosted_tool(struct request_walk *walk, const struct json_value *value)
 {
-    if (n < NEUTRAL_PARTS_MAX)
-        return !walk->failed;
-    body_fail(walk, "", "The body has more than %d %s.", NEUTRAL_PARTS_MAX, what);
-    return false;
+    struct neutral_request *request = walk->request;
+
+    body_foreign(walk, FIELD_HOSTED_TOOL);
+    if (!body_more(walk, request->n_hosted, "tools"))
+        return;
+    if (!array_reserve(&request->hosted, &request->hosted_capacity, request->n_hosted + 1)) {
+        body_no_memory(walk);
+        return;
+    }
+    request->hosted[request->n_hosted++] = body_since(walk, value);
 }
+
+/* ---- Turns, parts, tools --------------------------------------------------------------------- */
 
 struct neutral_turn *body_turn(struct request_walk *walk, enum neutral_role role)
 {
@@ -242,6 +297,57 @@ struct neutral_turn *body_turn(struct request_walk *walk, enum neutral_role role
     struct neutral_turn *turn = &request->turns[request->n_turns++];
     *turn = (struct neutral_turn){role, false, request->n_parts, request->n_parts};
     return turn;
+}
+
+/* Room at the end of the last turn, if it may take more; else a new one. */
+static void turn_from(struct request_walk *walk, enum neutral_role role, bool extends, size_t first)
+{
+    struct neutral_request *request = walk->request;
+    struct neutral_turn *turn;
+
+    if (walk->failed)
+        return;
+    if (extends) {
+        request->turns[request->n_turns - 1].end = request->n_parts;
+        return;
+    }
+    turn = body_turn(walk, role);
+    if (turn != NULL)
+        turn->first = first;
+}
+
+void body_model_turn(struct request_walk *walk, size_t first)
+{
+    const struct neutral_request *request = walk->request;
+
+    turn_from(walk, ROLE_MODEL,
+              request->n_turns > 0 && request->turns[request->n_turns - 1].role == ROLE_MODEL,
+              first);
+}
+
+void body_result_turn(struct request_walk *walk, size_t first)
+{
+    const struct neutral_request *request = walk->request;
+    const struct neutral_turn *last =
+        request->n_turns > 0 ? &request->turns[request->n_turns - 1] : NULL;
+
+    turn_from(walk, ROLE_USER,
+              last != NULL && last->role == ROLE_USER && last->end > last->first &&
+                  request->parts[last->first].kind == PART_RESULT,
+              first);
+}
+
+void body_first_turn(struct request_walk *walk, size_t first)
+{
+    struct neutral_request *request = walk->request;
+    struct neutral_turn *turn = body_turn(walk, ROLE_INSTRUCTION);
+
+    if (turn == NULL)
+        return;
+    struct neutral_turn system = *turn;
+    system.first = first;
+    memmove(request->turns + 1, request->turns, (request->n_turns - 1) * sizeof system);
+    request->turns[0] = system;
 }
 
 struct neutral_part *body_part_before(struct request_walk *walk, size_t at, enum neutral_kind kind)

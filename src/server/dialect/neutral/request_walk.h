@@ -16,6 +16,7 @@ struct request_walk {
     struct json_reader *json;
     struct neutral_request *request;
     struct ask_problem *problem;
+    const char *within; /* the object whose members are read; "": the body */
     bool failed;
 };
 
@@ -45,6 +46,9 @@ struct slice body_text(struct request_walk *walk, const char *param,
 /* Any value as the bytes that it stands in; the reader is behind it then. */
 struct slice body_raw(struct request_walk *walk, const struct json_value *value);
 
+/* The same for an object or array that was read to its end. */
+struct slice body_since(struct request_walk *walk, const struct json_value *value);
+
 bool body_is_true(struct request_walk *walk, const char *param, const struct json_value *value);
 enum neutral_tri body_tri(struct request_walk *walk, const char *param,
                           const struct json_value *value);
@@ -61,10 +65,22 @@ size_t body_word(struct request_walk *walk, const char *param, const struct json
 void body_stops(struct request_walk *walk, const char *param, const struct json_value *value);
 
 void body_foreign(struct request_walk *walk, enum neutral_field field);
-void body_unknown(struct request_walk *walk, struct json_text key);
+void body_unknown(struct request_walk *walk, struct json_text key, const struct json_value *value);
+
+/* What goes back to a provider of the same dialect alone: a member of the body, which the reader
+ * may be asked for, and a tool that runs at the provider. */
+void body_extra(struct request_walk *walk, struct slice key, struct slice raw);
+void body_hosted_tool(struct request_walk *walk, const struct json_value *value);
 
 /* Null when there is no memory, or too many: the walk has failed then. */
 struct neutral_turn *body_turn(struct request_walk *walk, enum neutral_role role);
+
+/* Turns of the parts from `first` on: they are added to the last turn where that is the model's, or
+ * begins with results. Instructions that stand behind the messages come first. */
+void body_model_turn(struct request_walk *walk, size_t first);
+void body_result_turn(struct request_walk *walk, size_t first);
+void body_first_turn(struct request_walk *walk, size_t first);
+
 struct neutral_part *body_part(struct request_walk *walk, enum neutral_kind kind);
 struct neutral_tool *body_tool(struct request_walk *walk);
 void body_name(struct request_walk *walk, struct slice name);

@@ -225,6 +225,36 @@ size_t find_result(const struct neutral_request *request, size_t first, size_t e
     return SIZE_MAX;
 }
 
+struct tool_answer turn_answers(const struct neutral_request *request, size_t t)
+{
+    const struct neutral_turn *turn = &request->turns[t];
+    size_t next = t + 1;
+
+    while (next < request->n_turns && request->turns[next].role != ROLE_MODEL)
+        next++;
+    return (struct tool_answer){.next = turn->first,
+                                .calls_end = turn->end,
+                                .results = turn->end,
+                                .results_end =
+                                    next > t + 1 ? request->turns[next - 1].end : turn->end};
+}
+
+bool next_answer(const struct neutral_request *request, struct tool_answer *answer)
+{
+    while (answer->next < answer->calls_end) {
+        size_t call = answer->next;
+        answer->next = part_next(request, call);
+        if (request->parts[call].kind != PART_CALL)
+            continue;
+        answer->call = call;
+        answer->result =
+            find_result(request, answer->results, answer->results_end, request->parts[call].id);
+        if (answer->result != SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
 const struct neutral_part *find_call(const struct neutral_request *request, size_t before,
                                      struct slice id)
 {
@@ -244,6 +274,8 @@ struct slice result_text(struct request_write *write, size_t i, bool marks)
         text_out_text(&write->scratch, "Error: ");
     for (size_t k = i + 1; k <= i + result->inner; k++) {
         const struct neutral_part *part = &write->request->parts[k];
+        if (part->kind == PART_FOREIGN)
+            continue;
         if (!first)
             text_out_char(&write->scratch, '\n');
         first = false;
@@ -325,4 +357,134 @@ bool tool_allowed(const struct neutral_request *request, struct slice name)
         if (slice_equal(request->names[i], name))
             return true;
     return false;
+}
+
+bool tool_is_free(const struct neutral_request *request, struct slice name)
+{
+    for (size_t i = 0; i < request->n_tools; i++)
+        if (slice_equal(request->tools[i].name, name))
+            return request->tools[i].free;
+    return false;
+}
+
+/* ---- For the same dialect -------------------------------------------------------------------- */
+
+void write_foreign_part(struct request_write *write, const struct neutral_part *part)
+{
+    if (write->request->from == write->to)
+        json_write_raw(write->out, part->text.at, part->text.n);
+}
+
+bool write_own_tool(struct request_write *write, const struct neutral_tool *tool)
+{
+    if (write->request->from != write->to || tool->raw.n == 0)
+        return false;
+    json_write_raw(write->out, tool->raw.at, tool->raw.n);
+    return true;
+}
+
+void write_extras(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+
+    for (size_t i = 0; i < request->n_extras && request->from == write->to; i++)
+        write_raw(write->out, request->extras[i].key, request->extras[i].raw);
+}
+
+bool write_tools_begin(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+
+    if (request->n_tools == 0 && (request->n_hosted == 0 || request->from != write->to))
+        return false;
+    json_write_key(write->out, "tools");
+    json_write_array(write->out);
+    return true;
+}
+
+void write_tools_end(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+
+    for (size_t i = 0; i < request->n_hosted && request->from == write->to; i++)
+        json_write_raw(write->out, request->hosted[i].at, request->hosted[i].n);
+    json_write_array_end(write->out);
+}
+
+/* ---- For both APIs of OpenAI ----------------------------------------------------------------- */
+
+void write_prefill(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+
+    if (request->from == DIALECT_ANTHROPIC && !write->target->prefill &&
+        request->turns[request->n_turns - 1].role == ROLE_MODEL)
+        write_lose(write, FIELD_PREFILL);
+}
+
+const char *choice_word(enum neutral_choice choice)
+{
+    return choice == CHOICE_AUTO ? "auto" : choice == CHOICE_NONE ? "none" : "required";
+}
+
+const char *write_audio_format(const struct neutral_part *part)
+{
+    bool mp3 =
+        slice_equal(part->mime, SLICE("audio/mpeg")) || slice_equal(part->mime, SLICE("audio/mp3"));
+
+    return mp3 ? "mp3" : "wav";
+}
+
+void write_schema(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+    struct json_writer *out = write->out;
+
+    write_text(out, "name", request->format_name.n > 0 ? request->format_name : SLICE("reply"));
+    if (request->format_description.n > 0)
+        write_text(out, "description", request->format_description);
+    if (request->format_schema.n > 0)
+        write_raw(out, "schema", request->format_schema);
+    if (request->format_strict != TRI_UNSET)
+        write_bool(out, "strict", request->format_strict == TRI_TRUE);
+}
+
+void write_temperature(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+
+    if (!write->target->fixed_sampling) {
+        write_real(write->out, "temperature", request->temperature);
+        write_real(write->out, "top_p", request->top_p);
+        return;
+    }
+    if (!isnan(request->temperature) && request->temperature != 1)
+        write_lose(write, FIELD_TEMPERATURE);
+    if (!isnan(request->top_p) && request->top_p != 1)
+        write_lose(write, FIELD_TOP_P);
+}
+
+enum neutral_effort write_effort_of(const struct request_write *write)
+{
+    enum neutral_effort effort = request_effort(write->request);
+
+    if (write->target->thinking == THINKING_NONE)
+        return EFFORT_UNSET;
+    return effort == EFFORT_MAX ? EFFORT_XHIGH : effort;
+}
+
+void write_openai_service(struct request_write *write)
+{
+    static const char *const tiers[] = {NULL, "auto", "default", "flex", "priority", NULL};
+    const struct neutral_request *request = write->request;
+    struct json_writer *out = write->out;
+
+    if (request->user.n > 0)
+        write_text(out, "user", request->user);
+    if (request->metadata.n > 0)
+        write_raw(out, "metadata", request->metadata);
+    if (request->cache_key.n > 0)
+        write_text(out, "prompt_cache_key", request->cache_key);
+    if (tiers[request->tier] != NULL)
+        write_word(out, "service_tier", tiers[request->tier]);
 }

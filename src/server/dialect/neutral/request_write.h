@@ -65,6 +65,19 @@ bool part_is_own(const struct request_write *write, const struct neutral_part *p
 size_t find_result(const struct neutral_request *request, size_t first, size_t end,
                    struct slice id);
 
+/* The calls of a turn, each with its result, in the order of the calls:
+ *
+ *     struct tool_answer answer = turn_answers(request, t);
+ *     while (next_answer(request, &answer))
+ */
+struct tool_answer {
+    size_t next, calls_end;      /* the calls that are left */
+    size_t results, results_end; /* the parts among which the results are */
+    size_t call, result;
+};
+struct tool_answer turn_answers(const struct neutral_request *request, size_t t);
+bool next_answer(const struct neutral_request *request, struct tool_answer *answer);
+
 /* The call with that id before the part `before`; null: there is none. */
 const struct neutral_part *find_call(const struct neutral_request *request, size_t before,
                                      struct slice id);
@@ -89,5 +102,36 @@ bool request_in_loop(const struct neutral_request *request);
 
 /* The tool is to be written: all are, unless some are allowed. */
 bool tool_allowed(const struct neutral_request *request, struct slice name);
+bool tool_is_free(const struct neutral_request *request, struct slice name);
+
+/* ---- For the same dialect -------------------------------------------------------------------- */
+
+/* What only the dialect of the client knows is written where the provider speaks it, too: a part, a
+ * tool (false: there is nothing that only it knows), and members of the body. */
+void write_foreign_part(struct request_write *write, const struct neutral_part *part);
+bool write_own_tool(struct request_write *write, const struct neutral_tool *tool);
+void write_extras(struct request_write *write);
+
+/* Begins `tools`. False: there are none. The end adds those that run at the provider. */
+bool write_tools_begin(struct request_write *write);
+void write_tools_end(struct request_write *write);
+
+/* ---- For both APIs of OpenAI ----------------------------------------------------------------- */
+
+/* Calls of other dialects that end with the model's turn want it continued, which is not done. */
+void write_prefill(struct request_write *write);
+
+const char *choice_word(enum neutral_choice choice); /* auto, none, required */
+const char *write_audio_format(const struct neutral_part *part);
+
+/* The members name, description, schema and strict of an output's schema. */
+void write_schema(struct request_write *write);
+void write_temperature(struct request_write *write); /* and top_p */
+
+/* The effort that is to be written, or EFFORT_UNSET. */
+enum neutral_effort write_effort_of(const struct request_write *write);
+
+/* user, metadata, prompt_cache_key, service_tier */
+void write_openai_service(struct request_write *write);
 
 #endif

@@ -293,6 +293,25 @@ static void read_message(struct request_walk *walk, const struct json_value *val
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
+/* {"type": "grammar", "grammar": {"syntax", "definition"}} */
+static void read_grammar(struct request_walk *walk, struct neutral_tool *tool,
+                         const struct json_value *value)
+{
+    struct json_text key;
+    struct json_value inner;
+
+    if (!body_enter(walk, "tools.custom.format", value, JSON_OBJECT))
+        return;
+    while (body_next(walk, &key, &inner)) {
+        if (json_text_is(key, "grammar"))
+            read_grammar(walk, tool, &inner);
+        else if (json_text_is(key, "syntax"))
+            tool->syntax = body_text(walk, "tools.custom.format.syntax", &inner);
+        else if (json_text_is(key, "definition"))
+            tool->grammar = body_text(walk, "tools.custom.format.definition", &inner);
+    }
+}
+
 static void read_tool_fields(struct request_walk *walk, struct neutral_tool *tool,
                              const struct json_value *value)
 {
@@ -311,7 +330,7 @@ static void read_tool_fields(struct request_walk *walk, struct neutral_tool *too
         else if (json_text_is(key, "strict"))
             tool->strict = body_tri(walk, "tools.function.strict", &inner);
         else if (json_text_is(key, "format"))
-            tool->format = body_raw(walk, &inner);
+            read_grammar(walk, tool, &inner);
     }
 }
 
@@ -473,15 +492,6 @@ static void read_messages(struct request_walk *walk, const struct json_value *va
             read_message(walk, &item);
 }
 
-static enum neutral_tier chat_tier_of(struct json_text text)
-{
-    return json_text_is(text, "auto")       ? TIER_AUTO
-           : json_text_is(text, "default")  ? TIER_STANDARD
-           : json_text_is(text, "flex")     ? TIER_FLEX
-           : json_text_is(text, "priority") ? TIER_PRIORITY
-                                            : TIER_OTHER;
-}
-
 /* Sampling and bounds. False: another key. */
 static bool read_number_key(struct request_walk *walk, struct json_text key,
                             const struct json_value *value, bool *newer_bound)
@@ -538,8 +548,7 @@ static bool read_service_key(struct request_walk *walk, struct json_text key,
     } else if (json_text_is(key, "store")) {
         request->store = body_tri(walk, "store", value);
     } else if (json_text_is(key, "service_tier")) {
-        if (value->kind == JSON_STRING)
-            request->tier = chat_tier_of(value->string);
+        request->tier = neutral_tier_of(body_text(walk, "service_tier", value));
     } else if (json_text_is(key, "stream")) {
         request->stream = body_is_true(walk, "stream", value);
     } else if (json_text_is(key, "stream_options")) {
@@ -606,7 +615,7 @@ static void read_key(struct request_walk *walk, struct json_text key,
         request->verbosity = body_text(walk, "verbosity", value);
     } else if (!read_number_key(walk, key, value, newer_bound) &&
                !read_service_key(walk, key, value) && !read_foreign_key(walk, key, value)) {
-        body_unknown(walk, key);
+        body_unknown(walk, key, value);
     }
 }
 

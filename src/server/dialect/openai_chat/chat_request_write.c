@@ -16,7 +16,7 @@ static void write_media(struct request_write *write, const struct neutral_part *
     struct json_writer *out = write->out;
     bool image = part->media == MEDIA_IMAGE, audio = part->media == MEDIA_AUDIO;
 
-    if (part->media == MEDIA_VIDEO || (!image && part->source != SOURCE_INLINE)) {
+    if (part->media == MEDIA_VIDEO || (!image && part->source == SOURCE_URL)) {
         write_lose(write, part->media == MEDIA_VIDEO ? FIELD_VIDEO_PART : FIELD_DOCUMENT_PART);
         return;
     }
@@ -29,10 +29,10 @@ static void write_media(struct request_write *write, const struct neutral_part *
         if (part->detail.n > 0)
             write_text(out, "detail", part->detail);
     } else if (audio) {
-        bool mp3 = slice_equal(part->mime, SLICE("audio/mpeg")) ||
-                   slice_equal(part->mime, SLICE("audio/mp3"));
         write_text(out, "data", part->text);
-        write_word(out, "format", mp3 ? "mp3" : "wav");
+        write_word(out, "format", write_audio_format(part));
+    } else if (part->source == SOURCE_STORED) {
+        write_text(out, "file_id", part->text);
     } else {
         write_text(out, "file_data", write_address(write, part));
         write_text(out, "filename", part->name.n > 0 ? part->name : SLICE("document.pdf"));
@@ -45,6 +45,8 @@ static void write_part(struct request_write *write, const struct neutral_part *p
 {
     if (part->kind == PART_MEDIA) {
         write_media(write, part);
+    } else if (part->kind == PART_FOREIGN) {
+        write_foreign_part(write, part);
     } else if (part->kind == PART_TEXT && part->text.n > 0) {
         json_write_object(write->out);
         write_word(write->out, "type", "text");
@@ -61,7 +63,8 @@ static void write_content(struct request_write *write, size_t first, size_t end)
     size_t shown = 0;
 
     for (size_t i = first; i < end; i = part_next(write->request, i))
-        if ((parts[i].kind == PART_TEXT && parts[i].text.n > 0) || parts[i].kind == PART_MEDIA) {
+        if ((parts[i].kind == PART_TEXT && parts[i].text.n > 0) || parts[i].kind == PART_MEDIA ||
+            parts[i].kind == PART_FOREIGN) {
             only = &parts[i];
             shown++;
         }
@@ -173,33 +176,25 @@ static void write_result_media(struct request_write *write, const struct neutral
 static void write_results(struct request_write *write, size_t t)
 {
     const struct neutral_request *request = write->request;
-    const struct neutral_turn *caller = &request->turns[t];
-    size_t next = t + 1;
+    struct tool_answer answer = turn_answers(request, t);
 
-    while (next < request->n_turns && request->turns[next].role != ROLE_MODEL)
-        next++;
-    size_t end = next > t + 1 ? request->turns[next - 1].end : caller->end;
-    for (size_t i = caller->first; i < caller->end; i = part_next(request, i)) {
-        if (request->parts[i].kind != PART_CALL)
-            continue;
-        size_t result = find_result(request, caller->end, end, request->parts[i].id);
-        if (result == SIZE_MAX)
-            continue;
+    while (next_answer(request, &answer)) {
         json_write_object(write->out);
         write_word(write->out, "role", "tool");
-        write_call_id(write, "tool_call_id", request->parts[i].id);
-        write_text(write->out, "content", result_text(write, result, true));
+        write_call_id(write, "tool_call_id", request->parts[answer.call].id);
+        write_text(write->out, "content", result_text(write, answer.result, true));
         json_write_object_end(write->out);
     }
-    for (size_t k = t + 1; k < next; k++)
-        write_result_media(write, &request->turns[k]);
+    for (t++; t < request->n_turns && request->turns[t].role != ROLE_MODEL; t++)
+        write_result_media(write, &request->turns[t]);
 }
 
 /* Whether a user's turn has more than results. */
 static bool says_more(const struct neutral_request *request, const struct neutral_turn *turn)
 {
     for (size_t i = turn->first; i < turn->end; i = part_next(request, i))
-        if (request->parts[i].kind != PART_RESULT)
+        if (request->parts[i].kind != PART_RESULT &&
+            (request->parts[i].kind != PART_FOREIGN || request->from == DIALECT_CHAT))
             return true;
     return turn->first == turn->end;
 }
@@ -225,10 +220,27 @@ static void write_turn(struct request_write *write, size_t t)
 
 /* ---- Tools and format ------------------------------------------------------------------------ */
 
+static void write_grammar(struct request_write *write, const struct neutral_tool *tool)
+{
+    struct json_writer *out = write->out;
+
+    json_write_key(out, "format");
+    json_write_object(out);
+    write_word(out, "type", "grammar");
+    json_write_key(out, "grammar");
+    json_write_object(out);
+    write_text(out, "syntax", tool->syntax);
+    write_text(out, "definition", tool->grammar);
+    json_write_object_end(out);
+    json_write_object_end(out);
+}
+
 static void write_tool(struct request_write *write, const struct neutral_tool *tool)
 {
     struct json_writer *out = write->out;
 
+    if (write_own_tool(write, tool))
+        return;
     json_write_object(out);
     write_word(out, "type", tool->free ? "custom" : "function");
     json_write_key(out, tool->free ? "custom" : "function");
@@ -236,8 +248,8 @@ static void write_tool(struct request_write *write, const struct neutral_tool *t
     write_tool_name(write, "name", tool->name);
     if (tool->description.n > 0)
         write_text(out, "description", tool->description);
-    if (tool->free && tool->format.n > 0)
-        write_raw(out, "format", tool->format);
+    if (tool->free && tool->grammar.n > 0)
+        write_grammar(write, tool);
     if (!tool->free && tool->schema.n > 0)
         write_raw(out, "parameters", tool->schema);
     if (tool->strict != TRI_UNSET && !tool->free)
@@ -248,9 +260,11 @@ static void write_tool(struct request_write *write, const struct neutral_tool *t
 
 static void write_named_tool(struct request_write *write, struct slice name)
 {
+    const char *type = tool_is_free(write->request, name) ? "custom" : "function";
+
     json_write_object(write->out);
-    write_word(write->out, "type", "function");
-    json_write_key(write->out, "function");
+    write_word(write->out, "type", type);
+    json_write_key(write->out, type);
     json_write_object(write->out);
     write_tool_name(write, "name", name);
     json_write_object_end(write->out);
@@ -282,9 +296,7 @@ static void write_choice(struct request_write *write)
         json_write_object_end(out);
         json_write_object_end(out);
     } else {
-        const char *word = choice == CHOICE_AUTO   ? "auto"
-                           : choice == CHOICE_NONE ? "none"
-                                                   : "required";
+        const char *word = choice_word(choice);
         json_write_string(out, word, strlen(word));
     }
 }
@@ -293,13 +305,11 @@ static void write_tools(struct request_write *write)
 {
     const struct neutral_request *request = write->request;
 
-    if (request->n_tools == 0)
+    if (!write_tools_begin(write))
         return;
-    json_write_key(write->out, "tools");
-    json_write_array(write->out);
     for (size_t i = 0; i < request->n_tools; i++)
         write_tool(write, &request->tools[i]);
-    json_write_array_end(write->out);
+    write_tools_end(write);
     write_choice(write);
     if (request->parallel != TRI_UNSET)
         write_bool(write->out, "parallel_tool_calls", request->parallel == TRI_TRUE);
@@ -318,13 +328,7 @@ static void write_format(struct request_write *write)
     if (request->format == FORMAT_SCHEMA) {
         json_write_key(out, "json_schema");
         json_write_object(out);
-        write_text(out, "name", request->format_name.n > 0 ? request->format_name : SLICE("reply"));
-        if (request->format_description.n > 0)
-            write_text(out, "description", request->format_description);
-        if (request->format_schema.n > 0)
-            write_raw(out, "schema", request->format_schema);
-        if (request->format_strict != TRI_UNSET)
-            write_bool(out, "strict", request->format_strict == TRI_TRUE);
+        write_schema(write);
         json_write_object_end(out);
     }
     json_write_object_end(out);
@@ -340,15 +344,7 @@ static void write_sampling(struct request_write *write)
     if (request->bound >= 0)
         write_integer(out, write->target->max_tokens ? "max_tokens" : "max_completion_tokens",
                       request->bound);
-    if (write->target->fixed_sampling) {
-        if (!isnan(request->temperature) && request->temperature != 1)
-            write_lose(write, FIELD_TEMPERATURE);
-        if (!isnan(request->top_p) && request->top_p != 1)
-            write_lose(write, FIELD_TOP_P);
-    } else {
-        write_real(out, "temperature", request->temperature);
-        write_real(out, "top_p", request->top_p);
-    }
+    write_temperature(write);
     write_real(out, "presence_penalty", request->presence);
     write_real(out, "frequency_penalty", request->frequency);
     if (request->top_k >= 0)
@@ -357,10 +353,15 @@ static void write_sampling(struct request_write *write)
         write_integer(out, "seed", request->seed);
     if (request->n >= 0)
         write_integer(out, "n", request->n);
-    if (request->logprobs != TRI_UNSET)
-        write_bool(out, "logprobs", request->logprobs == TRI_TRUE);
-    if (request->top_logprobs >= 0)
-        write_integer(out, "top_logprobs", request->top_logprobs);
+    if (request->from != DIALECT_CHAT) {
+        if (request->logprobs == TRI_TRUE || request->top_logprobs > 0)
+            write_lose(write, FIELD_LOGPROBS);
+    } else {
+        if (request->logprobs != TRI_UNSET)
+            write_bool(out, "logprobs", request->logprobs == TRI_TRUE);
+        if (request->top_logprobs >= 0)
+            write_integer(out, "top_logprobs", request->top_logprobs);
+    }
     if (request->n_stops > 4)
         write_fail(write, "stop",
                    "A provider that speaks openai-chat takes at most 4 stop sequences.");
@@ -375,27 +376,17 @@ static void write_sampling(struct request_write *write)
 
 static void write_service(struct request_write *write)
 {
-    static const char *const tiers[] = {NULL, "auto", "default", "flex", "priority", NULL};
     const struct neutral_request *request = write->request;
     struct json_writer *out = write->out;
-    enum neutral_effort effort = request_effort(request);
+    enum neutral_effort effort = write_effort_of(write);
 
-    if (effort == EFFORT_MAX)
-        effort = EFFORT_XHIGH;
-    if (effort != EFFORT_UNSET && write->target->thinking != THINKING_NONE)
+    if (effort != EFFORT_UNSET)
         write_word(out, "reasoning_effort", neutral_effort_name(effort));
     if (request->verbosity.n > 0)
         write_text(out, "verbosity", request->verbosity);
-    if (request->user.n > 0)
-        write_text(out, "user", request->user);
-    if (request->metadata.n > 0)
-        write_raw(out, "metadata", request->metadata);
-    if (request->cache_key.n > 0)
-        write_text(out, "prompt_cache_key", request->cache_key);
+    write_openai_service(write);
     if (request->store != TRI_UNSET && request->from != DIALECT_RESPONSES)
         write_bool(out, "store", request->store == TRI_TRUE);
-    if (tiers[request->tier] != NULL)
-        write_word(out, "service_tier", tiers[request->tier]);
     if (request->stream) {
         write_bool(out, "stream", true);
         json_write_key(out, "stream_options");
@@ -412,9 +403,7 @@ bool chat_write_request(struct json_reader *json, const struct neutral_request *
     struct request_write write;
 
     if (write_begin(&write, json, request, target, DIALECT_CHAT, out, dropped, problem)) {
-        if (request->from == DIALECT_ANTHROPIC && !target->prefill &&
-            request->turns[request->n_turns - 1].role == ROLE_MODEL)
-            write_lose(&write, FIELD_PREFILL);
+        write_prefill(&write);
         json_write_object(out);
         write_text(out, "model", write_model(&write));
         json_write_key(out, "messages");
@@ -426,6 +415,7 @@ bool chat_write_request(struct json_reader *json, const struct neutral_request *
         write_format(&write);
         write_sampling(&write);
         write_service(&write);
+        write_extras(&write);
         json_write_object_end(out);
     }
     return write_end(&write);

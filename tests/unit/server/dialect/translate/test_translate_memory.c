@@ -34,6 +34,14 @@ static const struct request_case requests[] = {
      "\"tool_use_id\":\"a\",\"content\":[{\"type\":\"search_result\",\"title\":\"t\",\"source\":"
      "\"s\",\"content\":[{\"type\":\"text\",\"text\":\"r\"}]},{\"type\":\"image\",\"source\":{"
      "\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"QQ==\"}}]}]}]}"},
+    {DIALECT_RESPONSES, DIALECT_RESPONSES,
+     "{\"model\":\"m\",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
+     "\"text\":\"a\\n\"}]},{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\","
+     "\"text\":\"s\"},{\"type\":\"summary_text\",\"text\":\"t\"}]},{\"type\":"
+     "\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"},{"
+     "\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"o\"},{\"type\":"
+     "\"mcp_call\"}],\"tools\":[{\"type\":\"mcp\"},{\"type\":\"function\",\"name\":\"f\"}],"
+     "\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"},\"x\":1}"},
 };
 
 static long translate_request(const struct request_case *row)
@@ -86,6 +94,13 @@ static const struct stream_case streams[] = {
      "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
      "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":"
      "\"tool_use\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+    {DIALECT_RESPONSES, DIALECT_CHAT,
+     "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"f\"}}\n\ndata: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":0,\"delta\":\"{}\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n"},
+    {DIALECT_GEMINI, DIALECT_CHAT, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"},{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]},\"index\":1,\"finishReason\":\"STOP\"}]}\n\n"},
+    {DIALECT_CHAT, DIALECT_RESPONSES,
+     CHUNK("{\"reasoning\":\"r\"}") CHUNK("{\"content\":\"c\"}")
+         CHUNK("{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}")
+             LAST_CHUNK},
 };
 
 static long translate_stream(const struct stream_case *row, bool whole)
