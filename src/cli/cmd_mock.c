@@ -246,12 +246,11 @@ static int run_mock(const struct command *self, int argc, char **argv)
 const struct command cmd_mock = {
     .name = "mock",
     .arguments = "[--port N] [--latency TIME] [--script FILE] [...]",
-    .summary = "an upstream that speaks both APIs and follows a script",
+    .summary = "an upstream that speaks all APIs and follows a script",
     .help =
-        "Answers the endpoints of the OpenAI and Anthropic APIs on 127.0.0.1, streamed or not, "
-        "with\n"
-        "words that follow from the request, and remembers what it was asked. The first line on\n"
-        "stdout says where it listens. SIGTERM and SIGINT end it.\n"
+        "Answers the endpoints of the OpenAI, Anthropic and Gemini APIs on 127.0.0.1, streamed or\n"
+        "not, with words that follow from the request, and remembers what it was asked. The first\n"
+        "line on stdout says where it listens. SIGTERM and SIGINT end it.\n"
         "\n"
         "  --port N        default 9099; 0: any free one\n"
         "  --latency TIME  to the first byte: 20ms, exponential(20ms), lognormal(20ms, 0.5)\n"

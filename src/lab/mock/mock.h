@@ -1,4 +1,4 @@
-/* mock.h - an upstream that speaks the APIs of OpenAI and Anthropic, and does what a script says.
+/* mock.h - an upstream that speaks the APIs of OpenAI, Anthropic and Gemini, and does as its script says.
  *
  *     mock_options_init(&options);
  *     err = mock_start(&options, script, &mock, &problem);

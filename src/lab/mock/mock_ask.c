@@ -25,9 +25,48 @@ static const struct {
     {"/v1/models", MOCK_MODELS, "GET"},
 };
 
+/* ".../models/M:generateContent", whatever stands before it: the Gemini API and Vertex AI differ
+ * there. The model is what is between. */
+static bool set_gemini(struct mock_ask *ask, struct slice path)
+{
+    static const struct {
+        const char *method;
+        enum mock_endpoint endpoint;
+        bool stream;
+    } methods[] = {
+        {":generateContent", MOCK_GENERATE, false},
+        {":streamGenerateContent", MOCK_GENERATE, true},
+        {":countTokens", MOCK_COUNT_TOKENS, false},
+    };
+    size_t from = path.n;
+
+    while (from > 0 && path.at[from - 1] != '/')
+        from--;
+    if (from < 8 || memcmp(path.at + from - 8, "/models/", 8) != 0)
+        return false;
+    struct slice last = {path.at + from, path.n - from};
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        size_t n = strlen(methods[i].method);
+        if (last.n <= n || last.n - n > MOCK_NAME_MAX ||
+            memcmp(last.at + last.n - n, methods[i].method, n) != 0)
+            continue;
+        ask->api = MOCK_GEMINI;
+        ask->endpoint = methods[i].endpoint;
+        ask->stream = methods[i].stream;
+        snprintf(ask->model, sizeof ask->model, "%.*s", (int)(last.n - n), last.at);
+        return true;
+    }
+    return false;
+}
+
 static void set_endpoint(struct mock_ask *ask, struct slice method, struct slice path)
 {
     static const char models[] = "/v1/models/";
+
+    if (set_gemini(ask, path)) {
+        ask->method_ok = slice_equal(method, SLICE("POST"));
+        return;
+    }
 
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         if (!slice_equal(path, slice_of(paths[i].path)))
@@ -43,6 +82,17 @@ static void set_endpoint(struct mock_ask *ask, struct slice method, struct slice
     }
 }
 
+/* "?alt=sse", maybe among others. */
+static bool has_sse(struct slice target, const char *query)
+{
+    static const char sse[] = "alt=sse";
+
+    for (const char *at = query + 1; at + sizeof sse - 1 <= target.at + target.n; at++)
+        if (memcmp(at, sse, sizeof sse - 1) == 0 && (at[-1] == '?' || at[-1] == '&'))
+            return true;
+    return false;
+}
+
 void mock_ask_head(struct mock_ask *ask, const struct http_head *head)
 {
     const char *query = memchr(head->target.at, '?', head->target.n);
@@ -52,8 +102,10 @@ void mock_ask_head(struct mock_ask *ask, const struct http_head *head)
         path.n = (size_t)(query - head->target.at);
     *ask = (struct mock_ask){.max_tokens = -1, .choices = 1, .dimensions = DIMENSIONS};
     set_endpoint(ask, head->method, path);
-    if (ask->endpoint == MOCK_MESSAGES || ask->endpoint == MOCK_COUNT_TOKENS ||
-        http_find(head, SLICE("anthropic-version")).at != NULL)
+    if (ask->api == MOCK_GEMINI)
+        ask->in_array = ask->stream && (query == NULL || !has_sse(head->target, query));
+    else if (ask->endpoint == MOCK_MESSAGES || ask->endpoint == MOCK_COUNT_TOKENS ||
+             http_find(head, SLICE("anthropic-version")).at != NULL)
         ask->api = MOCK_ANTHROPIC;
 }
 
@@ -76,6 +128,20 @@ static bool is_payload(struct json_text key, struct json_text value)
            (value.size > 5 && memcmp(value.bytes, "data:", 5) == 0);
 }
 
+static void add_tool(struct mock_ask *ask, struct json_text name)
+{
+    /* One that the call forces was found before, or will take the place of all. */
+    if (!ask->forced && ask->n_tools < MOCK_TOOLS_MAX)
+        copy_name(name, ask->tools[ask->n_tools++]);
+}
+
+/* Below it, a name is not a tool's. */
+static bool is_schema(struct json_text key)
+{
+    return json_text_is(key, "parameters") || json_text_is(key, "input_schema") ||
+           json_text_is(key, "parametersJsonSchema");
+}
+
 /* Adds up the text in a value, whatever its shape. */
 static void count_text(struct walk *walk, bool tools, struct json_text key,
                        const struct json_value *value)
@@ -86,14 +152,14 @@ static void count_text(struct walk *walk, bool tools, struct json_text key,
 
     if (value->kind == JSON_STRING && !is_payload(key, value->string)) {
         ask->prompt_bytes += (int64_t)value->string.size;
-        if (tools && ask->tool[0] == '\0' && json_text_is(key, "name"))
-            copy_name(value->string, ask->tool);
+        if (tools && json_text_is(key, "name"))
+            add_tool(ask, value->string);
     }
     if (value->kind == JSON_INTEGER && key.size == 0)
         ask->prompt_bytes += 4; /* a prompt can be given as numbers of tokens */
     if ((value->kind == JSON_OBJECT || value->kind == JSON_ARRAY) && json_enter(walk->reader))
         while (json_next(walk->reader, &name, &child))
-            count_text(walk, tools, name, &child);
+            count_text(walk, tools && !is_schema(name), name, &child);
 }
 
 /* One text, one list of token numbers, or a list of either. */
@@ -131,6 +197,62 @@ static void mock_ask_read_number(struct walk *walk, const struct json_value *val
         *number = value->integer;
 }
 
+/* What a tool_choice of any API says, as far as a reply follows it. */
+struct choice {
+    struct json_text word; /* itself, its type, or its mode */
+    struct json_text name;
+    bool allowed; /* some tools are, and the mode says the rest */
+};
+
+static void read_choice_member(struct walk *walk, struct json_text key,
+                               const struct json_value *value, struct choice *choice)
+{
+    struct json_text inner;
+    struct json_value child;
+
+    if (value->kind == JSON_STRING && (json_text_is(key, "mode") || json_text_is(key, "type"))) {
+        choice->allowed |= json_text_is(value->string, "allowed_tools");
+        if (json_text_is(key, "mode") || choice->word.size == 0)
+            choice->word = value->string;
+    } else if (value->kind == JSON_STRING && (json_text_is(key, "name") || key.size == 0)) {
+        if (choice->name.size == 0)
+            choice->name = value->string;
+    } else if (value->kind == JSON_BOOL && json_text_is(key, "disable_parallel_tool_use")) {
+        walk->ask->alone = value->boolean;
+    } else if ((value->kind == JSON_OBJECT || value->kind == JSON_ARRAY) &&
+               json_enter(walk->reader)) {
+        while (json_next(walk->reader, &inner, &child))
+            read_choice_member(walk, inner, &child, choice);
+    }
+}
+
+static bool is_forced(struct json_text word, bool named)
+{
+    return json_text_is(word, "required") || json_text_is(word, "any") ||
+           json_text_is(word, "ANY") ||
+           (named && (json_text_is(word, "tool") || json_text_is(word, "function") ||
+                      json_text_is(word, "custom")));
+}
+
+static void read_tool_choice(struct walk *walk, const struct json_value *value)
+{
+    struct choice choice = {.word = {"", 0}, .name = {"", 0}};
+    struct mock_ask *ask = walk->ask;
+
+    if (value->kind == JSON_STRING)
+        choice.word = value->string;
+    else
+        read_choice_member(walk, (struct json_text){"", 0}, value, &choice);
+    ask->forbidden = json_text_is(choice.word, "none") || json_text_is(choice.word, "NONE");
+    if (!is_forced(choice.word, choice.name.size > 0 && !choice.allowed))
+        return;
+    ask->forced = true;
+    if (choice.name.size > 0 && choice.name.size <= MOCK_NAME_MAX) {
+        copy_name(choice.name, ask->tools[0]);
+        ask->n_tools = 1;
+    }
+}
+
 static void read_stream_options(struct walk *walk, const struct json_value *value)
 {
     struct json_text key;
@@ -146,6 +268,26 @@ static void read_stream_options(struct walk *walk, const struct json_value *valu
     }
 }
 
+static void read_generation(struct walk *walk, const struct json_value *value)
+{
+    struct json_text key;
+    struct json_value option;
+
+    if (value->kind != JSON_OBJECT || !json_enter(walk->reader))
+        return;
+    while (json_next(walk->reader, &key, &option)) {
+        if (json_text_is(key, "maxOutputTokens"))
+            mock_ask_read_number(walk, &option, INT64_MAX,
+                                 "maxOutputTokens must be a whole number from 1",
+                                 &walk->ask->max_tokens);
+        else if (json_text_is(key, "candidateCount"))
+            mock_ask_read_number(walk, &option, MOCK_CHOICES_MAX,
+                                 "candidateCount must be from 1 to 16", &walk->ask->choices);
+        else if (option.kind == JSON_OBJECT || option.kind == JSON_ARRAY)
+            count_text(walk, false, key, &option);
+    }
+}
+
 static void read_model(struct walk *walk, const struct json_value *value)
 {
     if (value->kind != JSON_STRING || value->string.size == 0 || value->string.size > MOCK_NAME_MAX)
@@ -156,9 +298,10 @@ static void read_model(struct walk *walk, const struct json_value *value)
 
 static bool is_prompt(struct json_text key)
 {
-    static const char *const keys[] = {"messages",        "prompt",       "input",
-                                       "system",          "instructions", "tools",
-                                       "response_format", "functions",    "text"};
+    static const char *const keys[] = {
+        "messages",        "prompt",    "input", "system",   "instructions",      "tools",
+        "response_format", "functions", "text",  "contents", "systemInstruction",
+    };
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (json_text_is(key, keys[i]))
@@ -177,7 +320,15 @@ static void mock_ask_read_field(struct walk *walk, struct json_text key,
 {
     struct mock_ask *ask = walk->ask;
 
-    if (json_text_is(key, "model"))
+    if (json_text_is(key, "tool_choice") || json_text_is(key, "toolConfig"))
+        read_tool_choice(walk, value);
+    else if (json_text_is(key, "parallel_tool_calls"))
+        ask->alone = value->kind == JSON_BOOL && !value->boolean;
+    else if (ask->api == MOCK_GEMINI && json_text_is(key, "generationConfig"))
+        read_generation(walk, value);
+    else if (ask->api == MOCK_GEMINI && !is_prompt(key))
+        return;
+    else if (json_text_is(key, "model"))
         read_model(walk, value);
     else if (json_text_is(key, "stream"))
         ask->stream = value->kind == JSON_BOOL && value->boolean;
@@ -203,7 +354,7 @@ static void mock_ask_read_field(struct walk *walk, struct json_text key,
 static bool may_stream(enum mock_endpoint endpoint)
 {
     return endpoint == MOCK_CHAT || endpoint == MOCK_COMPLETIONS || endpoint == MOCK_RESPONSES ||
-           endpoint == MOCK_MESSAGES;
+           endpoint == MOCK_MESSAGES || endpoint == MOCK_GENERATE;
 }
 
 const char *mock_ask_body(struct mock_ask *ask, struct json_reader *reader, const char *body,

@@ -14,18 +14,20 @@
 #include "io/text/json_read.h"
 
 #define MOCK_NAME_MAX 128    /* bytes of a model's or a tool's name */
+#define MOCK_TOOLS_MAX 8     /* tools of a call that are known by name */
 #define MOCK_CHOICES_MAX 16  /* answers to one call */
 #define MOCK_INPUTS_MAX 2048 /* texts to embed in one call */
 #define MOCK_DIMENSIONS_MAX 4096
 
-enum mock_api { MOCK_OPENAI, MOCK_ANTHROPIC };
+enum mock_api { MOCK_OPENAI, MOCK_ANTHROPIC, MOCK_GEMINI };
 
 enum mock_endpoint {
-    MOCK_OTHER, /* no path of the two APIs */
+    MOCK_OTHER, /* no path of any API */
     MOCK_CHAT,
     MOCK_COMPLETIONS,
     MOCK_RESPONSES,
     MOCK_EMBEDDINGS,
+    MOCK_GENERATE, /* Gemini */
     MOCK_MESSAGES,
     MOCK_COUNT_TOKENS,
     MOCK_MODELS,
@@ -37,8 +39,13 @@ struct mock_ask {
     enum mock_api api;
     bool method_ok;
     char model[MOCK_NAME_MAX + 1];
-    char tool[MOCK_NAME_MAX + 1]; /* the first that the call offers; "": none */
+    char tools[MOCK_TOOLS_MAX][MOCK_NAME_MAX + 1]; /* the call offers them, or forces the one */
+    size_t n_tools;
+    bool forced;    /* the answer has to be a call of a tool */
+    bool forbidden; /* it must be none */
+    bool alone;     /* and no more than one */
     bool stream;
+    bool in_array;        /* a stream of Gemini's is a JSON array, not events */
     bool include_usage;   /* stream_options of OpenAI */
     bool base64;          /* embeddings: as base64 of little-endian floats */
     int64_t max_tokens;   /* -1: the call does not say */

@@ -62,21 +62,42 @@ static void put_top(const struct mock_reply *reply, const char *object, struct t
     text_out_text(out, ",\"system_fingerprint\":\"fp_mock\",\"choices\":[");
 }
 
-static void put_call(const struct mock_reply *reply, int64_t choice, bool whole,
-                     struct text_out *out)
+static void put_calls(const struct mock_reply *reply, int64_t choice, bool whole,
+                      struct text_out *out)
 {
-    text_out_text(out, "\"tool_calls\":[{");
-    if (!whole)
-        text_out_text(out, "\"index\":0,");
-    text_out_text(out, "\"id\":\"");
-    mock_id(reply, "call_", out);
-    text_out_number(out, choice);
-    text_out_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
-    text_out_json(out, slice_of(reply->ask->tool));
-    text_out_text(out, ",\"arguments\":\"");
-    if (whole)
-        mock_answer(reply, choice, out);
-    text_out_text(out, "\"}}]");
+    text_out_text(out, "\"tool_calls\":[");
+    for (int64_t call = 0; call < reply->calls; call++) {
+        text_out_text(out, call > 0 ? ",{" : "{");
+        if (!whole) {
+            text_out_text(out, "\"index\":");
+            text_out_number(out, call);
+            text_out_text(out, ",");
+        }
+        text_out_text(out, "\"id\":\"");
+        mock_id(reply, "call_", out);
+        text_out_number(out, choice);
+        if (call > 0) {
+            text_out_text(out, "_");
+            text_out_number(out, call);
+        }
+        text_out_text(out, "\",\"type\":\"function\",\"function\":{\"name\":");
+        mock_tool_json(reply, call, out);
+        text_out_text(out, ",\"arguments\":\"");
+        if (whole)
+            mock_answer(reply, choice, call, out);
+        text_out_text(out, "\"}}");
+    }
+    text_out_text(out, "]");
+}
+
+/* What was thought, as the servers of open models tell it. */
+static void put_thoughts(const struct mock_reply *reply, int64_t choice, struct text_out *out)
+{
+    if (reply->thoughts == 0)
+        return;
+    text_out_text(out, ",\"reasoning_content\":\"");
+    mock_thoughts(reply, choice, out);
+    text_out_text(out, "\"");
 }
 
 /* ---- Whole ----------------------------------------------------------------------------------- */
@@ -87,16 +108,19 @@ static void put_choice(const struct mock_reply *reply, int64_t choice, struct te
     text_out_number(out, choice);
     if (!is_chat(reply)) {
         text_out_text(out, ",\"text\":\"");
-        mock_answer(reply, choice, out);
+        mock_answer(reply, choice, 0, out);
         text_out_text(out, "\"");
     } else if (reply->tool) {
         text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":null,");
-        put_call(reply, choice, true, out);
+        put_calls(reply, choice, true, out);
+        put_thoughts(reply, choice, out);
         text_out_text(out, ",\"refusal\":null}");
     } else {
         text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":\"");
-        mock_answer(reply, choice, out);
-        text_out_text(out, "\",\"refusal\":null}");
+        mock_answer(reply, choice, 0, out);
+        text_out_text(out, "\"");
+        put_thoughts(reply, choice, out);
+        text_out_text(out, ",\"refusal\":null}");
     }
     text_out_text(out, ",\"logprobs\":null,\"finish_reason\":");
     text_out_text(out, finish_reason(reply));
@@ -141,9 +165,9 @@ static void end_chunk(const struct mock_reply *reply, const char *finish, struct
 static void put_role(const struct mock_reply *reply, int64_t choice, struct text_out *out)
 {
     begin_chunk(reply, choice, out);
-    if (reply->tool) {
+    if (reply->tool && reply->thoughts == 0) {
         text_out_text(out, ",\"delta\":{\"role\":\"assistant\",\"content\":null,");
-        put_call(reply, choice, false, out);
+        put_calls(reply, choice, false, out);
         text_out_text(out, "}");
     } else {
         text_out_text(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
@@ -151,18 +175,42 @@ static void put_role(const struct mock_reply *reply, int64_t choice, struct text
     end_chunk(reply, "null", out);
 }
 
+static void put_thought(const struct mock_reply *reply, int64_t choice, int64_t i,
+                        struct text_out *out)
+{
+    begin_chunk(reply, choice, out);
+    text_out_text(out, ",\"delta\":{\"reasoning_content\":\"");
+    mock_thought(reply, choice, i, out);
+    text_out_text(out, "\"}");
+    end_chunk(reply, "null", out);
+}
+
+static void put_late_calls(const struct mock_reply *reply, int64_t choice, struct text_out *out)
+{
+    begin_chunk(reply, choice, out);
+    text_out_text(out, ",\"delta\":{");
+    put_calls(reply, choice, false, out);
+    text_out_text(out, "}");
+    end_chunk(reply, "null", out);
+}
+
+/* Calls side by side come in turn, a piece of each. */
 static void put_piece(const struct mock_reply *reply, int64_t choice, int64_t i,
                       struct text_out *out)
 {
+    int64_t call = i % reply->calls;
+
     begin_chunk(reply, choice, out);
-    if (!is_chat(reply))
+    if (!is_chat(reply)) {
         text_out_text(out, ",\"text\":\"");
-    else if (reply->tool)
-        text_out_text(out,
-                      ",\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"");
-    else
+    } else if (reply->tool) {
+        text_out_text(out, ",\"delta\":{\"tool_calls\":[{\"index\":");
+        text_out_number(out, call);
+        text_out_text(out, ",\"function\":{\"arguments\":\"");
+    } else {
         text_out_text(out, ",\"delta\":{\"content\":\"");
-    mock_piece(reply, choice, i, out);
+    }
+    mock_piece(reply, choice, call, i / reply->calls, out);
     if (!is_chat(reply))
         text_out_text(out, "\"");
     else
@@ -177,6 +225,19 @@ static void put_finish(const struct mock_reply *reply, int64_t choice, struct te
     end_chunk(reply, finish_reason(reply), out);
 }
 
+static void put_paced(const struct mock_reply *reply, int64_t choice, int64_t i,
+                      struct text_out *out)
+{
+    bool late = reply->tool && reply->thoughts > 0;
+
+    if (i < reply->thoughts)
+        put_thought(reply, choice, i, out);
+    else if (late && i == reply->thoughts)
+        put_late_calls(reply, choice, out);
+    else
+        put_piece(reply, choice, i - reply->thoughts - late, out);
+}
+
 void mock_chat_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
     int64_t n = reply->ask->choices, piece = i - reply->before, after = piece - reply->paced;
@@ -184,7 +245,7 @@ void mock_chat_event(const struct mock_reply *reply, int64_t i, struct text_out 
     if (piece < 0) {
         put_role(reply, i, out);
     } else if (after < 0) {
-        put_piece(reply, piece % n, piece / n, out);
+        put_paced(reply, piece % n, piece / n, out);
     } else if (after < n) {
         put_finish(reply, after, out);
     } else if (i < reply->events - 1) {

@@ -88,6 +88,8 @@ static struct slice find_key(const struct http_head *head)
         value = http_find(head, SLICE("x-api-key"));
     if (value.at == NULL)
         value = http_find(head, SLICE("api-key"));
+    if (value.at == NULL)
+        value = http_find(head, SLICE("x-goog-api-key"));
     return value.at != NULL ? value : SLICE("");
 }
 
@@ -287,7 +289,7 @@ static void write_number(struct json_writer *line, const char *key, int64_t numb
 static bool is_credential(struct slice name)
 {
     return slice_equal(name, SLICE("authorization")) || slice_equal(name, SLICE("x-api-key")) ||
-           slice_equal(name, SLICE("api-key"));
+           slice_equal(name, SLICE("api-key")) || slice_equal(name, SLICE("x-goog-api-key"));
 }
 
 /* Credentials are written as the hash of the key, without `Bearer`, and never as the key. */

@@ -53,27 +53,34 @@ static void put_top(const struct mock_reply *reply, struct text_out *out)
     text_out_text(out, ",\"content\":[");
 }
 
-static void put_tool(const struct mock_reply *reply, struct text_out *out)
+static void put_tool(const struct mock_reply *reply, int64_t call, struct text_out *out)
 {
     text_out_text(out, "{\"type\":\"tool_use\",\"id\":\"");
-    mock_id(reply, "toolu_", out);
+    mock_call_id(reply, "toolu_", call, out);
     text_out_text(out, "\",\"name\":");
-    text_out_json(out, slice_of(reply->ask->tool));
-    text_out_text(out, ",\"input\":{");
+    mock_tool_json(reply, call, out);
+    text_out_text(out, ",\"input\":");
 }
 
 void mock_messages_body(const struct mock_reply *reply, struct text_out *out)
 {
     put_top(reply, out);
-    if (reply->tool) {
-        put_tool(reply, out);
-        text_out_text(out, "\"text\":\"");
-        for (int64_t i = 0; i < reply->words; i++)
-            mock_word(reply, 0, i, out);
-        text_out_text(out, "\"}}");
-    } else {
+    if (reply->thoughts > 0) {
+        text_out_text(out, "{\"type\":\"thinking\",\"thinking\":\"");
+        mock_thoughts(reply, 0, out);
+        text_out_text(out, "\",\"signature\":\"");
+        mock_signature(reply, out);
+        text_out_text(out, "\"},");
+    }
+    for (int64_t call = 0; reply->tool && call < reply->calls; call++) {
+        text_out_text(out, call > 0 ? "," : "");
+        put_tool(reply, call, out);
+        mock_arguments(reply, 0, call, out);
+        text_out_text(out, "}");
+    }
+    if (!reply->tool) {
         text_out_text(out, "{\"type\":\"text\",\"text\":\"");
-        mock_answer(reply, 0, out);
+        mock_answer(reply, 0, 0, out);
         text_out_text(out, "\"}");
     }
     text_out_text(out, "],\"stop_reason\":");
@@ -94,27 +101,99 @@ static void put_start(const struct mock_reply *reply, struct text_out *out)
     text_out_text(out, "}}\n\n");
 }
 
-static void put_block_start(const struct mock_reply *reply, struct text_out *out)
+/* One block after the other: what was thought, and the answer or its calls. */
+struct block {
+    int64_t index, call;
+    bool thinking;
+};
+
+/* The events of a block: its start, its deltas, a signature, its stop. */
+static int64_t block_events(const struct mock_reply *reply, const struct block *block)
 {
-    text_out_text(out, "event: content_block_start\ndata: {\"type\":\"content_block_start\","
-                       "\"index\":0,\"content_block\":");
-    if (reply->tool) {
-        put_tool(reply, out);
-        text_out_text(out, "}}");
+    return block->thinking ? reply->thoughts + 3 : reply->pieces + 2;
+}
+
+static struct block block_at(const struct mock_reply *reply, int64_t index)
+{
+    bool thinks = reply->thoughts > 0;
+
+    return (struct block){index, index - thinks, thinks && index == 0};
+}
+
+/* All but message_start, the ping, message_delta and message_stop are of blocks. */
+int64_t mock_messages_events(const struct mock_reply *reply)
+{
+    int64_t blocks = (reply->thoughts > 0) + reply->calls, events = 4;
+
+    for (int64_t i = 0; i < blocks; i++) {
+        struct block block = block_at(reply, i);
+        events += block_events(reply, &block);
+    }
+    return events;
+}
+
+static void begin_block_event(const char *type, const struct block *block, struct text_out *out)
+{
+    text_out_text(out, "event: ");
+    text_out_text(out, type);
+    text_out_text(out, "\ndata: {\"type\":\"");
+    text_out_text(out, type);
+    text_out_text(out, "\",\"index\":");
+    text_out_number(out, block->index);
+}
+
+static void put_block_start(const struct mock_reply *reply, const struct block *block,
+                            struct text_out *out)
+{
+    begin_block_event("content_block_start", block, out);
+    text_out_text(out, ",\"content_block\":");
+    if (block->thinking) {
+        text_out_text(out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");
+    } else if (reply->tool) {
+        put_tool(reply, block->call, out);
+        text_out_text(out, "{}}");
     } else {
         text_out_text(out, "{\"type\":\"text\",\"text\":\"\"}");
     }
     text_out_text(out, "}\n\n");
 }
 
-static void put_delta(const struct mock_reply *reply, int64_t piece, struct text_out *out)
+static void put_delta(const struct mock_reply *reply, const struct block *block, int64_t piece,
+                      struct text_out *out)
 {
-    text_out_text(out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\","
-                       "\"index\":0,\"delta\":{\"type\":");
-    text_out_text(out, reply->tool ? "\"input_json_delta\",\"partial_json\":\""
-                                   : "\"text_delta\",\"text\":\"");
-    mock_piece(reply, 0, piece, out);
+    begin_block_event("content_block_delta", block, out);
+    text_out_text(out, ",\"delta\":{\"type\":");
+    if (block->thinking && piece < reply->thoughts) {
+        text_out_text(out, "\"thinking_delta\",\"thinking\":\"");
+        mock_thought(reply, 0, piece, out);
+    } else if (block->thinking) {
+        text_out_text(out, "\"signature_delta\",\"signature\":\"");
+        mock_signature(reply, out);
+    } else {
+        text_out_text(out, reply->tool ? "\"input_json_delta\",\"partial_json\":\""
+                                       : "\"text_delta\",\"text\":\"");
+        mock_piece(reply, 0, block->call, piece, out);
+    }
     text_out_text(out, "\"}}\n\n");
+}
+
+/* Event i of those that belong to blocks. */
+static void put_block_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
+{
+    struct block block = block_at(reply, 0);
+
+    while (i >= block_events(reply, &block)) {
+        i -= block_events(reply, &block);
+        block = block_at(reply, block.index + 1);
+    }
+    if (i == 0) {
+        put_block_start(reply, &block, out);
+    } else if (i < block_events(reply, &block) - 1) {
+        put_delta(reply, &block, i - 1, out);
+    } else {
+        begin_block_event("content_block_stop", &block, out);
+        text_out_text(out, "}\n\n");
+    }
 }
 
 static void put_message_delta(const struct mock_reply *reply, struct text_out *out)
@@ -133,20 +212,13 @@ static void put_message_delta(const struct mock_reply *reply, struct text_out *o
 
 void mock_messages_event(const struct mock_reply *reply, int64_t i, struct text_out *out)
 {
-    int64_t piece = i - reply->before, after = piece - reply->pieces;
-
     if (i == 0)
         put_start(reply, out);
-    else if (i == 1)
-        put_block_start(reply, out);
     else if (i == 2)
         text_out_text(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
-    else if (after < 0)
-        put_delta(reply, piece, out);
-    else if (after == 0)
-        text_out_text(out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\","
-                           "\"index\":0}\n\n");
-    else if (after == 1)
+    else if (i < reply->events - 2)
+        put_block_event(reply, i == 1 ? 0 : i - 2, out);
+    else if (i == reply->events - 2)
         put_message_delta(reply, out);
     else
         text_out_text(out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");

@@ -220,7 +220,10 @@ static void send_answer(struct mock_exchange *x)
     int status = x->action->status != 0 ? x->action->status : 200;
 
     if (x->ask.stream) {
-        mock_send_head(x, status, "text/event-stream; charset=utf-8", -1);
+        mock_send_head(x, status,
+                       x->ask.in_array ? "application/json; charset=UTF-8"
+                                       : "text/event-stream; charset=utf-8",
+                       -1);
         send_events(x);
         return;
     }

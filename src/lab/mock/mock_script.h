@@ -22,6 +22,7 @@
 #include "io/text/yaml_arena.h"
 
 #define MOCK_TOKENS_MAX 1000000
+#define MOCK_CALLS_MAX 8
 #define MOCK_SPLITS_MAX 16
 #define MOCK_HEADERS_MAX 32
 #define MOCK_PADDING_MAX (1 << 20)
@@ -60,9 +61,12 @@ struct mock_action {
     int64_t latency_ms; /* the mean; of lognormal the median */
     double sigma;       /* lognormal: its sigma */
 
-    int64_t tokens; /* tokens of output, unless the call bounds it below; default 16 */
-    double pace;    /* tokens a second; 0: at once */
-    bool tool_call; /* the answer is one, if the call offers a tool */
+    int64_t tokens;     /* tokens of output, unless the call bounds it below; default 16 */
+    double pace;        /* tokens a second; 0: at once */
+    int64_t tool_calls; /* the answer is so many, if the call offers a tool */
+    const char *text;   /* the answer, or the arguments of its calls; null: words that are drawn */
+    const char *arguments;
+    bool thinking; /* what was reasoned is shown, and signed */
 
     int status; /* 0: what the request deserves */
     const char *body, *content_type;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/text/json_read.h"
 #include "lab/mock/mock_script_internal.h"
 
 static void read_latency(struct script_reading *reading, const struct yaml_node *node,
@@ -34,7 +35,39 @@ static void read_pace(struct script_reading *reading, const struct yaml_node *no
 static void read_tool_call(struct script_reading *reading, const struct yaml_node *node,
                            struct mock_action *action)
 {
-    script_read_bool(reading, node, &action->tool_call);
+    const char *text = script_text_of(node);
+
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        action->tool_calls = strcmp(text, "true") == 0;
+    else if (!script_count(text, MOCK_CALLS_MAX, &action->tool_calls))
+        script_say(reading, node, "tool_call must be true, false or a number up to %d",
+                   MOCK_CALLS_MAX);
+}
+
+static void read_text(struct script_reading *reading, const struct yaml_node *node,
+                      struct mock_action *action)
+{
+    script_read_text(reading, node, &action->text);
+}
+
+static void read_arguments(struct script_reading *reading, const struct yaml_node *node,
+                           struct mock_action *action)
+{
+    struct json_reader *json = json_reader_new();
+    const char *text = script_text_of(node);
+    struct json_value root;
+
+    if (json == NULL || !json_begin(json, text, strlen(text), strlen(text), &root) ||
+        root.kind != JSON_OBJECT || !json_end(json))
+        script_say(reading, node, "arguments must be the text of a JSON object");
+    json_reader_free(json);
+    script_read_text(reading, node, &action->arguments);
+}
+
+static void read_thinking(struct script_reading *reading, const struct yaml_node *node,
+                          struct mock_action *action)
+{
+    script_read_bool(reading, node, &action->thinking);
 }
 
 static void read_status(struct script_reading *reading, const struct yaml_node *node,
@@ -234,7 +267,10 @@ static const struct action_key {
     {"latency", read_latency},
     {"tokens", read_tokens},
     {"pace", read_pace},
+    {"text", read_text},
     {"tool_call", read_tool_call},
+    {"arguments", read_arguments},
+    {"thinking", read_thinking},
     {"status", read_status},
     {"body", read_body},
     {"content_type", read_content_type},
@@ -262,7 +298,7 @@ static const struct action_key {
 
 static void unknown_action(struct script_reading *reading, const struct yaml_node *key)
 {
-    char all[320];
+    char all[384];
     size_t n = 0;
 
     for (size_t i = 0; i < N_ACTION_KEYS && n < sizeof all; i++)

@@ -241,7 +241,8 @@ static void classify(struct neutral_error *error, int status)
     if (says_context(error)) {
         error->class = ERROR_CONTEXT;
     } else if (!class_of_code(error, &error->class) ||
-               (error->class == ERROR_BAD_REQUEST && status > 400)) {
+               (error->class == ERROR_BAD_REQUEST && status > 400) ||
+               (error->class == ERROR_SERVER && status > 500)) {
         error->class = class_of_status(status);
     }
     if (error->class == ERROR_RATE && is_daily(error))

@@ -41,7 +41,7 @@ static struct slice as_slice(struct json_text text)
     return (struct slice){text.bytes, text.size};
 }
 
-static void take_text(struct json_text *to, const struct json_value *value)
+static void keep_text(struct json_text *to, const struct json_value *value)
 {
     if (value->kind == JSON_STRING)
         *to = value->string;
@@ -50,7 +50,7 @@ static void take_text(struct json_text *to, const struct json_value *value)
 /* ---- Which part is meant --------------------------------------------------------------------- */
 
 /* Calls and reasoning are one part of an item, a message has several. */
-static int64_t key_of(int64_t output, int64_t content)
+static int64_t slot_key(int64_t output, int64_t content)
 {
     int64_t most = REPLY_PARTS_MAX;
 
@@ -83,10 +83,10 @@ static uint32_t open_call(struct reply_reader *reader, int64_t output,
 {
     struct neutral_event call = {.name = as_slice(item->name),
                                  .free = json_text_is(item->type, "custom_tool_call")};
-    uint32_t part = reader_find(reader, 0, key_of(output, -1));
+    uint32_t part = reader_find(reader, 0, slot_key(output, -1));
 
     call.id = as_slice(item->call_id.size > 0 ? item->call_id : item->id);
-    return part != NO_PART ? part : reader_open(reader, 0, PART_CALL, key_of(output, -1), &call);
+    return part != NO_PART ? part : reader_open(reader, 0, PART_CALL, slot_key(output, -1), &call);
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void take_message(struct reply_reader *reader, int64_t output, const stru
 {
     for (size_t i = 0; i < item->n_content; i++) {
         uint32_t part =
-            open_part(reader, key_of(output, (int64_t)i), kind_of(item->content[i].type));
+            open_part(reader, slot_key(output, (int64_t)i), kind_of(item->content[i].type));
         complete_part(reader, part, &item->content[i], 1);
         reader_close(reader, part);
     }
@@ -117,7 +117,7 @@ static void take_message(struct reply_reader *reader, int64_t output, const stru
 static void take_reasoning(struct reply_reader *reader, int64_t output,
                            const struct reply_item *item)
 {
-    int64_t key = key_of(output, -1);
+    int64_t key = slot_key(output, -1);
 
     if (item->n_summary == 0 && item->n_content == 0 && item->encrypted.size == 0 &&
         reader_find(reader, 0, key) == NO_PART)
@@ -153,9 +153,9 @@ static void read_piece(struct json_reader *json, struct piece *piece)
         return;
     while (json_next(json, &key, &value)) {
         if (json_text_is(key, "type"))
-            take_text(&piece->type, &value);
+            keep_text(&piece->type, &value);
         else if (json_text_is(key, "text") || json_text_is(key, "refusal"))
-            take_text(&piece->text, &value);
+            keep_text(&piece->text, &value);
     }
 }
 
@@ -199,7 +199,7 @@ static void read_item(struct reply_reader *reader, struct reply_item *item)
                                : json_text_is(key, "encrypted_content") ? &item->encrypted
                                                                         : NULL;
         if (to != NULL)
-            take_text(to, &value);
+            keep_text(to, &value);
         else if (json_text_is(key, "content") && value.kind == JSON_ARRAY)
             item->n_content = read_pieces(reader, item->content);
         else if (json_text_is(key, "summary") && value.kind == JSON_ARRAY)
@@ -234,7 +234,7 @@ static void read_incomplete(struct json_reader *json, struct reply_state *state)
         return;
     while (json_next(json, &key, &value))
         if (json_text_is(key, "reason"))
-            take_text(&state->reason, &value);
+            keep_text(&state->reason, &value);
 }
 
 /* The members of a response: those of the body, or of `response` in an event. */
@@ -242,7 +242,7 @@ static void read_state_key(struct reply_reader *reader, struct json_text key,
                            const struct json_value *value, struct reply_state *state)
 {
     if (json_text_is(key, "status")) {
-        take_text(&state->status, value);
+        keep_text(&state->status, value);
     } else if (json_text_is(key, "incomplete_details") && value->kind == JSON_OBJECT) {
         read_incomplete(reader->json, state);
     } else if (json_text_is(key, "usage") && value->kind == JSON_OBJECT) {
@@ -331,8 +331,8 @@ static bool ends_with(struct json_text text, const char *end)
 
 static void take_delta(struct reply_reader *reader, const struct response_event *event)
 {
-    int64_t item = key_of(event->output_index, -1);
-    int64_t content = key_of(event->output_index, event->content_index);
+    int64_t item = slot_key(event->output_index, -1);
+    int64_t content = slot_key(event->output_index, event->content_index);
 
     if (json_text_is(event->type, "response.output_text.delta"))
         reader_text(reader, open_part(reader, content, PART_TEXT), event->delta);
@@ -351,13 +351,13 @@ static void take_done(struct reply_reader *reader, const struct response_event *
 {
     if (json_text_is(event->type, "response.function_call_arguments.done") ||
         json_text_is(event->type, "response.custom_tool_call_input.done"))
-        complete_part(reader, reader_find(reader, 0, key_of(event->output_index, -1)),
+        complete_part(reader, reader_find(reader, 0, slot_key(event->output_index, -1)),
                       &(struct piece){.text = event->text}, 1);
 }
 
 static void take_part_added(struct reply_reader *reader, const struct response_event *event)
 {
-    int64_t item = key_of(event->output_index, -1);
+    int64_t item = slot_key(event->output_index, -1);
     uint32_t part = reader_find(reader, 0, item);
 
     if (json_text_is(event->type, "response.reasoning_summary_part.added")) {
@@ -365,7 +365,7 @@ static void take_part_added(struct reply_reader *reader, const struct response_e
             reader_text(reader, part, (struct json_text){"\n\n", 2});
     } else if (json_text_is(event->part_type, "output_text") ||
                json_text_is(event->part_type, "refusal")) {
-        (void)open_part(reader, key_of(event->output_index, event->content_index),
+        (void)open_part(reader, slot_key(event->output_index, event->content_index),
                         kind_of(event->part_type));
     }
 }
@@ -405,7 +405,7 @@ static void read_event_part(struct json_reader *json, struct response_event *eve
         return;
     while (json_next(json, &key, &value))
         if (json_text_is(key, "type"))
-            take_text(&event->part_type, &value);
+            keep_text(&event->part_type, &value);
 }
 
 static void read_response(struct reply_reader *reader, struct reply_state *state)
@@ -436,7 +436,7 @@ static void read_event_key(struct reply_reader *reader, struct json_text key,
     if (number != NULL && value->kind == JSON_INTEGER) {
         *number = value->integer;
     } else if (text != NULL) {
-        take_text(text, value);
+        keep_text(text, value);
     } else if (json_text_is(key, "part") && value->kind == JSON_OBJECT) {
         read_event_part(reader->json, event);
     } else if (json_text_is(key, "item") && value->kind == JSON_OBJECT) {

@@ -23,7 +23,7 @@ static bool is_cut(const struct reply_writer *writer)
 }
 
 /* A call whose arguments are no whole JSON was cut, and must not be run. */
-static bool is_whole(const struct reply_part *part)
+static bool call_is_whole(const struct reply_part *part)
 {
     struct json_depth json = {.depth = 0};
 
@@ -123,7 +123,7 @@ static void write_item(const struct reply_writer *writer, const struct reply_par
 
 static const char *item_status(const struct reply_part *part)
 {
-    return is_whole(part) ? "completed" : "incomplete";
+    return call_is_whole(part) ? "completed" : "incomplete";
 }
 
 /* Input and output are wholes, and the parts are within them. */

@@ -15,7 +15,7 @@
 struct content_part {
     struct slice type, text, refusal, image_url, detail;
     struct slice file_id, file_data, file_url, file_name;
-    struct slice data, format; /* of a sound */
+    struct slice data, format; /* a sound */
     struct slice ttl;
     bool cache;
 };
@@ -132,7 +132,7 @@ static void read_part(struct request_walk *walk, const struct json_value *value,
 }
 
 /* A text, or parts. */
-static void read_content(struct request_walk *walk, const struct json_value *value, void *into)
+static void read_parts(struct request_walk *walk, const struct json_value *value, void *into)
 {
     if (value->kind == JSON_STRING) {
         struct neutral_part *part = body_part(walk, PART_TEXT);
@@ -148,7 +148,7 @@ static void read_content(struct request_walk *walk, const struct json_value *val
 struct item {
     struct slice type, role, id, call_id, name, phase, encrypted;
     struct slice text;    /* arguments or input of a call */
-    struct slice summary; /* of reasoning */
+    struct slice summary; /* what reasoning shows of itself */
     const struct json_value *value;
     size_t at; /* the first of the parts that were read with it */
 };
@@ -200,12 +200,12 @@ static void read_summary(struct request_walk *walk, const struct json_value *val
 static const struct body_field item_fields[] = {
     {KEY("type"), BODY_TEXT, .at = ITEM(type)},
     {KEY("role"), BODY_TEXT, .at = ITEM(role)},
-    {KEY("content"), BODY_READ, .read = read_content},
+    {KEY("content"), BODY_READ, .read = read_parts},
     {KEY("call_id"), BODY_TEXT, .at = ITEM(call_id)},
     {KEY("name"), BODY_TEXT, .at = ITEM(name)},
     {KEY("arguments"), BODY_TEXT, .at = ITEM(text)},
     {KEY("input"), BODY_TEXT, .at = ITEM(text)},
-    {KEY("output"), BODY_READ, .read = read_content},
+    {KEY("output"), BODY_READ, .read = read_parts},
     {KEY("summary"), BODY_READ, .read = read_summary},
     {KEY("encrypted_content"), BODY_TEXT, .at = ITEM(encrypted)},
     {KEY("id"), BODY_TEXT, .at = ITEM(id)},
@@ -541,7 +541,7 @@ static const struct body_field text_fields[] = {
     {.form = BODY_PASSED},
 };
 
-static void read_text(struct request_walk *walk, const struct json_value *value, void *into)
+static void read_text_options(struct request_walk *walk, const struct json_value *value, void *into)
 {
     body_object(walk, "text", value, text_fields, into);
 }
@@ -640,7 +640,7 @@ static const struct body_field fields[] = {
     {KEY("tools"), BODY_READ, .read = read_tools},
     {KEY("tool_choice"), BODY_READ, .read = read_choice},
     {KEY("parallel_tool_calls"), BODY_TRI, .at = REQUEST(parallel)},
-    {KEY("text"), BODY_READ, .read = read_text},
+    {KEY("text"), BODY_READ, .read = read_text_options},
     {KEY("reasoning"), BODY_READ, .read = read_reasoning},
     {KEY("max_output_tokens"), BODY_WHOLE, .at = REQUEST(bound), .most = INT32_MAX},
     {KEY("temperature"), BODY_REAL, .at = REQUEST(temperature), .most = 2},

@@ -345,7 +345,7 @@ static void write_named_tool(struct request_write *write, struct slice name)
     json_write_object_end(write->out);
 }
 
-static void write_choice(struct request_write *write)
+static void write_response_choice(struct request_write *write)
 {
     const struct neutral_request *request = write->request;
     struct json_writer *out = write->out;
@@ -372,7 +372,7 @@ static void write_choice(struct request_write *write)
     }
 }
 
-static void write_tools(struct request_write *write)
+static void write_response_tools(struct request_write *write)
 {
     const struct neutral_request *request = write->request;
 
@@ -380,7 +380,7 @@ static void write_tools(struct request_write *write)
         for (size_t i = 0; i < request->n_tools; i++)
             write_tool(write, &request->tools[i]);
         write_tools_end(write);
-        write_choice(write);
+        write_response_choice(write);
         if (request->parallel != TRI_UNSET)
             write_bool(write->out, "parallel_tool_calls", request->parallel == TRI_TRUE);
     }
@@ -412,7 +412,7 @@ static void write_format(struct request_write *write)
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void write_sampling(struct request_write *write)
+static void write_response_sampling(struct request_write *write)
 {
     const struct neutral_request *request = write->request;
 
@@ -515,9 +515,9 @@ bool responses_write_request(struct json_reader *json, const struct neutral_requ
         json_write_object(out);
         write_text(out, "model", write_model(&write.base));
         write_input(&write);
-        write_tools(&write.base);
+        write_response_tools(&write.base);
         write_format(&write.base);
-        write_sampling(&write.base);
+        write_response_sampling(&write.base);
         write_service(&write.base);
         write_extras(&write.base);
         json_write_object_end(out);

@@ -114,12 +114,12 @@ static void a_stream_says_what_the_whole_says(void **state)
             struct text_out body = {0};
             char streamed[2000] = "", whole[2000] = "";
 
-            action.tool_call = tool == 1;
+            action.tool_calls = tool;
             ask_of(&ask, paths[path],
                    "{\"model\":\"m\\\"1\",\"stream\":true,"
                    "\"tools\":[{\"function\":{\"name\":\"f\"}}]}");
             mock_reply_init(&reply, &ask, &action);
-            mock_answer(&reply, 0, &body);
+            mock_answer(&reply, 0, 0, &body);
             snprintf(whole, sizeof whole, "%.*s", (int)body.size, body.bytes);
             for (int64_t i = 0; i < reply.events; i++)
                 read_event(&reply, i, key_of(path, reply.tool), streamed, sizeof streamed);

@@ -95,8 +95,17 @@ static const struct stream_case streams[] = {
      "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":"
      "\"tool_use\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
     {DIALECT_RESPONSES, DIALECT_CHAT,
-     "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"call_id\":\"a\",\"name\":\"f\"}}\n\ndata: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":0,\"delta\":\"{}\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[]}}\n\n"},
-    {DIALECT_GEMINI, DIALECT_CHAT, "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"},{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]},\"index\":1,\"finishReason\":\"STOP\"}]}\n\n"},
+     "event: response.output_item.added\ndata: {\"type\":\"response.output_item.adde"
+     "d\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"call_id\":\"a\","
+     "\"name\":\"f\"}}\n\n"
+     "data: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":0,"
+     "\"delta\":\"{}\"}\n\n"
+     "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\","
+     "\"output\":[]}}\n\n"},
+    {DIALECT_GEMINI, DIALECT_CHAT,
+     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"},{\"functionCa"
+     "ll\":{\"name\":\"f\",\"args\":{}}}]},\"index\":1,\"finishReason\":\"STOP\"}]}"
+     "\n\n"},
     {DIALECT_CHAT, DIALECT_RESPONSES,
      CHUNK("{\"reasoning\":\"r\"}") CHUNK("{\"content\":\"c\"}")
          CHUNK("{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}")
