@@ -1,4 +1,4 @@
-/* mock.c - an upstream that speaks the APIs of OpenAI, Anthropic and Gemini: its workers, start and end.
+/* mock.c - an upstream that speaks the APIs of OpenAI, Anthropic and Gemini: its workers.
  *
  * Each worker has a thread, a loop and a listener on the same port; the kernel deals connections
  * out. Scripts are never freed before the end: a request keeps the one it began with, and a count

@@ -1,4 +1,4 @@
-/* mock.h - an upstream that speaks the APIs of OpenAI, Anthropic and Gemini, and does as its script says.
+/* mock.h - an upstream that speaks the APIs of OpenAI, Anthropic and Gemini, by a script.
  *
  *     mock_options_init(&options);
  *     err = mock_start(&options, script, &mock, &problem);

@@ -1,9 +1,9 @@
 /* responses_request_write.c - the body of a response, written from the neutral form.
  *
- * A turn becomes items: a message, calls, and the results of the calls behind the turn, in the order
- * of the calls. Reasoning goes back only to who encrypted it. The provider is told to keep nothing,
- * because no other API does, and to send what it thought in a form that the next call can bring
- * back.
+ * A turn becomes items: a message, calls, and the results of the calls behind the turn, in the
+ * order of the calls. Reasoning goes back only to who encrypted it. The provider is told to keep
+ * nothing, because no other API does, and to send what it thought in a form that the next call can
+ * bring back.
  *
  * Ids of items pair reasoning with what follows it. They are written as they came where all
  * reasoning goes back, and else none of them is: a half of a pair would be refused.

@@ -146,7 +146,8 @@ static void calls_are_forced_forbidden_and_alone(void **state)
         {",\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"required\",\"tools\":[{\"type\":"
          "\"function\",\"name\":\"f\"}]}",
          ",\"tool_choice\":\"none\"", ",\"parallel_tool_calls\":false"},
-        {",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}", ",\"tool_choice\":{\"type\":\"none\"}",
+        {",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}",
+         ",\"tool_choice\":{\"type\":\"none\"}",
          ",\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}"},
         {",\"toolConfig\":{\"functionCallingConfig\":{\"mode\":\"ANY\",\"allowedFunctionNames\":["
          "\"f\"]}}",
