@@ -71,6 +71,69 @@ for (const [whose, change] of [
         await other.idle();
     });
 
+/* What the two processes say at each step. */
+const STEPS = [
+    ['old', /has read the ledger/],
+    ['old', /is ready to serve/],
+    ['new', /this process serves in the place of/],
+    ['old', /serves from now on/],
+];
+
+for (const victim of ['old', 'new'])
+    test(`the ${victim} process is killed at each step: Redis comes to the sum of the ledger, and lets nobody spend more`, async (t) => {
+        const redis = await Redis.start(t);
+        const { gateways, mock } = await patientFleet(t, 2, redis.url, {
+            script: { rules: [{ when: { stream: true }, do: { tokens: 16, pace: 40 } }], default: { tokens: 16 } },
+            small: EXACT,
+            tenant: { budgets: usd(60) },
+        });
+        const [gateway, other] = gateways;
+        let cut = 0;
+        const call = async (to, stream) => {
+            const reply = await chat(to, { stream }).catch(() => undefined);
+            if (reply?.status !== 200 || reply.cut) cut++;
+        };
+        for (const [speaker, words] of STEPS) {
+            const old = gateway.process;
+            const calling = [call(gateway, true), call(gateway, false), call(other, false)];
+            gateway.options = ['--takeover'];
+            const begun = gateway.begin().then(
+                () => true,
+                () => false,
+            );
+            const young = gateway.process;
+            t.after(() => Promise.all([old, young].map((one) => one.over || (one.child.kill('SIGKILL'), one.ended))));
+            await (speaker === 'old' ? old : young).said(words).catch(() => {});
+            const dead = victim === 'old' ? old : young;
+            dead.child.kill('SIGKILL');
+            await dead.ended;
+            const serves = await begun;
+            await Promise.all(calling);
+            const living = victim === 'old' ? young : old;
+            if (living.over || (victim === 'new' && living.out.includes('serves from now on'))) {
+                if (!living.over) await living.ended;
+                await gateway.begin(); /* nobody is there: the next one finds all in the ledger */
+            } else if (!serves) {
+                gateway.process = living;
+            }
+            await call(gateway, false);
+        }
+        await Promise.all([gateway.idle(), other.idle()]);
+        let sums;
+        await until('Redis has the sum of both ledgers, and nothing is outstanding', async () => {
+            const spent = await Promise.all(gateways.map((one) => one.spend()));
+            const known = spent.reduce((sum, { total }) => sum + total.micro_usd + (total.uncertain_micro_usd ?? 0), 0);
+            sums = { known, windows: Object.values(await windows(redis)) };
+            return sums.windows.length > 0 && sums.windows.every(({ settled, held }) => settled + held === known);
+        }).catch((error) => assert.fail(`${error.message}: ${JSON.stringify(sums)}`));
+        const left = 60 - sums.known / EXACT_COST;
+        let served = 0;
+        for (let i = 0; i < 70; i++) served += (await chat(gateways[i % 2])).status === 200 ? 1 : 0;
+        assert.ok(served <= left, `${served} of ${left}`);
+        assert.ok(served >= left - 4, `${served} of ${left}`);
+        assert.ok((await mock.seen()).begun <= 60 + cut);
+    });
+
 test('a rate in Redis, strict and in two tiers, is not doubled by a takeover', async (t) => {
     const redis = await Redis.start(t);
     for (const [what, top] of [

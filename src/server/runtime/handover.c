@@ -2,16 +2,20 @@
  *
  *     NOBODY --HELLO--> OFFERED --READ--> PREPARING --READY--> COMMITTED
  *        ^                 |                  |                    | |
- *        |<----------------+--- it is gone ---+--------------------' | TAKING: all hold
+ *        |<----------------+--- it is gone ---+--------------------' | TAKING
  *        |                                                           v
  *        |<-- RELEASING <------------- it is gone ---------------- HOLDING
- *        |                                                           | RETIRED is said
+ *        |                                                           | all hold: HOLDING is said
  *        |                                                           v
- *        '--- RELEASING <------------- it has died --------------- PASSED --SERVING--> RETIRED
+ *        |<-- RELEASING <-------- it is gone, or late -------------- HELD
+ *        |                                                           | TAKEN
+ *        |                                                           v
+ *        '--- RELEASING <-------- it is gone, or late ------------ PASSING --RETIRED--> RETIRED
+ *                                                                           is sent
  *
- * Up to PASSED this process serves, and the other one knows that it must not; from then on the
- * other one does. If the link ends in PASSED, the lock of the other one's journal says whether it
- * lives: see takeover_wire.h.
+ * Up to RETIRED this process serves, and the other one knows that it must not; from then on the
+ * other one does. From HOLDING to PASSING nobody accepts: who connects waits, for TURN_MS at the
+ * most, since the other process has done all its work by then and need only answer.
  *
  * While another process starts, nobody may change the configuration, or what the admin API keeps in
  * the ledger: the other one has read it. That is a moment, and whoever asks is told to ask again.
@@ -46,10 +50,9 @@
 
 enum {
     LATE_MS = 60000,
+    TURN_MS = 5000,
     LAST_WORDS_MS = 5000,
     EVENTS_MAX = 64 << 20,
-    LOCK_CHECK_MS = 20,    /* between two checks of the lock of the other process */
-    LOCK_CHECKS_MAX = 500, /* while that lives it serves, and says so */
 };
 
 enum handover_state {
@@ -58,7 +61,8 @@ enum handover_state {
     PREPARING,
     COMMITTED,
     HOLDING,   /* workers stop accepting; without a link: to go on then */
-    PASSED,    /* the other one serves, as far as this one has to know */
+    HELD,      /* nobody accepts */
+    PASSING,   /* the other one serves as soon as it is told */
     RELEASING, /* workers accept again */
     RETIRED,
 };
@@ -85,11 +89,8 @@ struct handover {
     int fd; /* to the other process; -1: there is none */
     long pid;
     struct net_poll *peer;
-    tg_ms late_ms;
-    struct net_timer late;       /* it has taken too long */
-    uint32_t journal;            /* its journal, */
-    struct net_timer lock_timer; /* and the next check of its lock, when the link has ended */
-    int lock_checks;
+    tg_ms late_ms, turn_ms;
+    struct net_timer late;                  /* it has taken too long */
     atomic_size_t n_holding;                /* workers that have not done it yet */
     struct net_post held;                   /* all have */
     struct http_origin *relay, *grpc_relay; /* where it takes requests; null: not known */
@@ -111,10 +112,12 @@ static void say(const struct handover *handover, const char *what)
 /* ---- sending ---- */
 
 static void handover_lose(struct handover *handover, const char *why);
+static void retire(struct handover *handover);
 
 static void flush_out(struct handover *handover)
 {
     struct handover_frame *frame;
+    bool retires = false;
     int sent = 1;
 
     while (sent > 0 && (frame = STAILQ_FIRST(&handover->out)) != NULL) {
@@ -122,12 +125,15 @@ static void flush_out(struct handover *handover)
                              frame->n_fds);
         if (sent > 0) {
             STAILQ_REMOVE_HEAD(&handover->out, next);
+            retires |= frame->type == TAKEOVER_RETIRED;
             free(frame);
         }
     }
-    if (sent < 0)
+    if (sent < 0 && !retires)
         return; /* it is gone, which reading finds out */
     net_poll_watch(handover->peer, NET_POLL_READ | (sent == 0 ? NET_POLL_WRITE : 0u));
+    if (retires)
+        retire(handover);
 }
 
 static void handover_send(struct handover *handover, enum takeover_type type, const void *payload,
@@ -390,7 +396,7 @@ static void hold_all(struct handover *handover, bool held)
         worker_hold(&control->workers[i], held, one_holds, handover);
 }
 
-/* The other process has died before it served: this one accepts again. */
+/* The other process has died, or hangs, before it served: this one accepts again. */
 static void release_all(struct handover *handover)
 {
     struct gateway *gateway = handover->control->gateway;
@@ -405,14 +411,12 @@ static void release_all(struct handover *handover)
     hold_all(handover, false);
 }
 
-static void check_lock(void *arg);
-
 /* The other process is gone, or has to go, which it is told. */
 static void handover_lose(struct handover *handover, const char *why)
 {
     if (handover->state != NOBODY) /* else who came has said nothing */
         say(handover, why);
-    if (handover->state < PASSED)
+    if (handover->state != RETIRED)
         (void)takeover_send(handover->fd, TAKEOVER_REFUSED, why, strlen(why), NULL, 0);
     close_peer(handover);
     if (handover->state == NOBODY)
@@ -421,9 +425,8 @@ static void handover_lose(struct handover *handover, const char *why)
         fprintf(stderr, "tollgate: takeover: what is still settled here is in the journal of this "
                         "process\n");
         handover_stop_following(handover);
-    } else if (handover->state == PASSED) {
-        handover->lock_checks = 0;
-        check_lock(handover);
+    } else if (handover->state == HELD || handover->state == PASSING) {
+        release_all(handover);
     } else if (handover->state != HOLDING) { /* else when all hold */
         take_back(handover);
     }
@@ -526,7 +529,25 @@ static struct http_origin *origin_of(const char *path, enum http2_use http2)
     return origin;
 }
 
-/* From here on the other process serves, unless it dies before it says so. */
+/* All that is to be told, and then what it is to be followed by. */
+static void tell_up_to(struct handover *handover, enum takeover_type type)
+{
+    queue_events(handover);
+    if (handover->fd < 0)
+        return;
+    handover_send(handover, type, NULL, 0, NULL, 0);
+    flush_out(handover);
+}
+
+/* Nobody accepts from here on, until the other process is told to. */
+static void ask_to_take(struct handover *handover)
+{
+    handover->state = HELD;
+    net_timer_set(handover->control->loop, &handover->late, handover->turn_ms);
+    tell_up_to(handover, TAKEOVER_HOLDING);
+}
+
+/* The other process serves from the moment that RETIRED is sent. */
 static void pass_on(struct handover *handover)
 {
     struct gateway *gateway = handover->control->gateway;
@@ -534,12 +555,8 @@ static void pass_on(struct handover *handover)
     atomic_store(&gateway->successor, handover->relay);
     atomic_store(&gateway->grpc_successor, handover->grpc_relay);
     handover->relay = handover->grpc_relay = NULL;
-    handover->state = PASSED;
-    queue_events(handover);
-    if (handover->fd < 0)
-        return;
-    handover_send(handover, TAKEOVER_RETIRED, NULL, 0, NULL, 0);
-    flush_out(handover);
+    handover->state = PASSING;
+    tell_up_to(handover, TAKEOVER_RETIRED);
 }
 
 static void all_hold(void *arg)
@@ -550,7 +567,7 @@ static void all_hold(void *arg)
         forget_relay(handover);
         take_back(handover);
     } else if (handover->state == HOLDING && handover->fd >= 0) {
-        pass_on(handover);
+        ask_to_take(handover);
     } else if (handover->state == HOLDING) {
         release_all(handover);
     }
@@ -562,6 +579,7 @@ static void retire(struct handover *handover)
     struct gateway *gateway = control->gateway;
 
     handover->state = RETIRED;
+    net_timer_stop(control->loop, &handover->late);
     net_poll_free(handover->coming);
     handover->coming = NULL;
     close(handover->listening);
@@ -576,23 +594,6 @@ static void retire(struct handover *handover)
     handover->retire(handover->arg);
 }
 
-/* The link has ended, and whether the other process has heard that it is to serve is not known: it
- * lives for as long as its journal is locked. */
-static void check_lock(void *arg)
-{
-    struct handover *handover = arg;
-    const struct gateway *gateway = handover->control->gateway;
-
-    if (!ledger_journal_is_used(gateway->ledger, handover->journal)) {
-        release_all(handover);
-    } else if (++handover->lock_checks < LOCK_CHECKS_MAX) {
-        net_timer_set(handover->control->loop, &handover->lock_timer, LOCK_CHECK_MS);
-    } else {
-        retire(handover);
-        handover_stop_following(handover);
-    }
-}
-
 static void remember_ready(struct handover *handover)
 {
     struct takeover_ready ready;
@@ -600,7 +601,6 @@ static void remember_ready(struct handover *handover)
     if (handover->in.n < sizeof ready)
         return;
     memcpy(&ready, handover->in.payload, sizeof ready);
-    handover->journal = ready.journal;
     ready.gateway[sizeof ready.gateway - 1] = ready.grpc[sizeof ready.grpc - 1] = '\0';
     forget_relay(handover);
     if (ready.gateway[0] != '\0')
@@ -614,7 +614,8 @@ static void hear(struct handover *handover)
     enum takeover_type type = handover->in.type;
 
     takeover_close_fds(&handover->in);
-    net_timer_set(handover->control->loop, &handover->late, handover->late_ms);
+    if (handover->state < HOLDING)
+        net_timer_set(handover->control->loop, &handover->late, handover->late_ms);
     if (handover->state == NOBODY) {
         greet(handover);
     } else if (handover->state == OFFERED && type == TAKEOVER_READ) {
@@ -625,13 +626,11 @@ static void hear(struct handover *handover)
         say(handover, "is ready to serve");
         commit(handover);
     } else if (handover->state == COMMITTED && type == TAKEOVER_TAKING) {
-        /* Whatever time it takes now: it does not fail any more, unless it dies. */
         net_timer_stop(handover->control->loop, &handover->late);
         handover->state = HOLDING;
         hold_all(handover, true);
-    } else if (handover->state == PASSED && type == TAKEOVER_SERVING) {
-        net_timer_stop(handover->control->loop, &handover->late);
-        retire(handover);
+    } else if (handover->state == HELD && type == TAKEOVER_TAKEN) {
+        pass_on(handover);
     } else if (type == TAKEOVER_REFUSED) {
         handover_lose(handover, "could not start");
     } else {
@@ -702,10 +701,10 @@ struct handover *handover_new(struct control *control, void (*retire_with)(void 
     STAILQ_INIT(&handover->out);
     pthread_mutex_init(&handover->lock, NULL);
     handover->late_ms = LATE_MS;
+    handover->turn_ms = TURN_MS;
     handover->most_events = EVENTS_MAX;
     net_post_init(&handover->told, pass_events, handover);
     net_post_init(&handover->held, all_hold, handover);
-    net_timer_init(&handover->lock_timer, check_lock, handover);
     net_timer_init(&handover->late, took_too_long, handover);
     if (strcmp(ledger, ":memory:") == 0)
         return handover; /* there is nothing that could be handed over */
@@ -729,9 +728,10 @@ bool handover_is_retired(const struct handover *handover)
     return handover != NULL && handover->state == RETIRED;
 }
 
-void handover_set_bounds(struct handover *handover, tg_ms late_ms, size_t events_max)
+void handover_set_bounds(struct handover *handover, tg_ms late_ms, tg_ms turn_ms, size_t events_max)
 {
     handover->late_ms = late_ms;
+    handover->turn_ms = turn_ms;
     handover->most_events = events_max;
 }
 
@@ -768,7 +768,6 @@ void handover_free(struct handover *handover)
         if (stat(handover->path, &stat_of) == 0 && stat_of.st_ino == handover->inode)
             unlink(handover->path);
     }
-    net_timer_stop(handover->control->loop, &handover->lock_timer);
     net_loop_unpost(handover->control->loop, &handover->told);
     net_loop_unpost(handover->control->loop, &handover->held);
     pthread_mutex_destroy(&handover->lock);

@@ -2,7 +2,8 @@
  * retires when another process serves. See takeover_wire.h for what is said.
  *
  * On the control thread. Everything can be taken back until the other process serves: then this one
- * serves on as if nothing had happened.
+ * serves on as if nothing had happened. So it does when that takes longer than a minute for a step,
+ * or longer than five seconds while nobody accepts.
  */
 #ifndef TG_RUNTIME_HANDOVER_H
 #define TG_RUNTIME_HANDOVER_H
@@ -23,8 +24,9 @@ void handover_free(struct handover *handover);
 /* Whether another process serves. Null: no. */
 bool handover_is_retired(const struct handover *handover);
 
-/* Before its thread runs, for tests: how long each step of the other process may take, and how much
- * may wait to be told. */
-void handover_set_bounds(struct handover *handover, tg_ms late_ms, size_t events_max);
+/* Before its thread runs, for tests: how long each step of the other process may take, and how long
+ * that one in which nobody accepts; how much may wait to be told. */
+void handover_set_bounds(struct handover *handover, tg_ms late_ms, tg_ms turn_ms,
+                         size_t events_max);
 
 #endif

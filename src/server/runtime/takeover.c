@@ -457,10 +457,22 @@ static void do_kept_events(struct takeover *takeover, struct gateway *gateway)
     takeover->n_events = 0;
 }
 
+/* Waits until the other process has said that much, and does what it has told before. */
+static bool await_step(struct takeover *takeover, struct gateway *gateway, enum takeover_type type,
+                       struct tg_problem *problem)
+{
+    do
+        if (!await_frame(takeover, problem))
+            return false;
+    while (takeover->in.type != type);
+    do_kept_events(takeover, gateway);
+    return true;
+}
+
 /* Up to where the other process has retired. False: see await_frame(). */
 static bool take_all(struct takeover *takeover, struct gateway *gateway, struct tg_problem *problem)
 {
-    struct takeover_ready ready = {.gateway = "", .journal = ledger_journal(gateway->ledger)};
+    struct takeover_ready ready = {.gateway = ""};
 
     snprintf(ready.gateway, sizeof ready.gateway, "%s", gateway->relay_path);
     snprintf(ready.grpc, sizeof ready.grpc, "%s", gateway->grpc_relay_path);
@@ -470,12 +482,10 @@ static bool take_all(struct takeover *takeover, struct gateway *gateway, struct 
     takeover_state_load(takeover->state, gateway);
     do_kept_events(takeover, gateway);
     takeover_say(takeover, TAKEOVER_TAKING, NULL, 0);
-    do
-        if (!await_frame(takeover, problem))
-            return false;
-    while (takeover->in.type != TAKEOVER_RETIRED);
-    do_kept_events(takeover, gateway);
-    return true;
+    if (!await_step(takeover, gateway, TAKEOVER_HOLDING, problem))
+        return false;
+    takeover_say(takeover, TAKEOVER_TAKEN, NULL, 0);
+    return await_step(takeover, gateway, TAKEOVER_RETIRED, problem);
 }
 
 /* The link has ended without a word: the other process has died, or goes on. A process that ends
@@ -526,8 +536,6 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
     predecessor_join(predecessor, takeover);
     if (takeover->died)
         take_from_the_dead(predecessor);
-    else if (takeover_send(predecessor->fd, TAKEOVER_SERVING, NULL, 0, NULL, 0) < 0)
-        predecessor_gone(predecessor);
     ledger_own_lock(gateway->ledger);
     share_ledger(control, clock_now_ms(&gateway->clock));
     fprintf(stderr, "tollgate: takeover: this process serves in the place of process %ld\n",

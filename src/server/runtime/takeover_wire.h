@@ -11,22 +11,21 @@
  *      | READY where to relay to -------------> |
  *      | <------------------ STATE ..., COMMIT  |  limits, keys
  *      |  loads it                              |
- *      | TAKING ------------------------------> |  accepts nothing any more, and relays
+ *      | TAKING ------------------------------> |  accepts nothing any more
+ *      | <------------- EVENTS ..., HOLDING     |
+ *      | TAKEN -------------------------------> |  relays
  *      | <------------- EVENTS ..., RETIRED     |
- *      | SERVING -----------------------------> |  drains
- *      |  accepts                               |
+ *      |  accepts                               |  drains
  *      | <------------------------- EVENTS ...  |  as its calls are settled
  *      | <------------------------------- BYE   |  ends
  *
- * One of the two accepts calls, whatever happens to the other or to the link: the old one up to
- * RETIRED, the new one from then on. REFUSED, with a text, may come instead of anything the old one
- * says up to RETIRED: it goes on, and the new one ends. Where the link ends without a word, each
- * looks at the lock of the other's journal, which goes with its process:
- *
- *     the new one, before RETIRED      the lock is free: the old one is dead, and it serves alone;
- *                                      else the old one goes on, and it ends
- *     the old one, before RETIRED      goes on
- *     the old one, before SERVING      the lock is free: it goes on; else it has been taken over
+ * One of the two serves, whatever happens to the other or to the link: the old one up to RETIRED,
+ * the new one from then on. REFUSED, with a text, may come instead of anything the old one says up
+ * to RETIRED: it goes on, and the new one ends. So it does when the link ends, or the new one takes
+ * too long for a step; between HOLDING and TAKEN that is a matter of seconds, since nobody accepts
+ * then. A new process that hears no RETIRED, because the link ends without a word, looks at the
+ * lock of the other's journal, which goes with its process: if it is free, the old one is dead, and
+ * it serves alone; else the old one goes on, and it ends.
  *
  * A frame is one message of a SOCK_SEQPACKET socket: it has its end, and may carry descriptors.
  */
@@ -39,7 +38,7 @@
 #include "tollgate.h"
 
 /* Changes with every change of what is said, states included: both must have the same. */
-#define TAKEOVER_VERSION 2
+#define TAKEOVER_VERSION 3
 
 #define TAKEOVER_FRAME_MAX 65536 /* bytes of a payload */
 #define TAKEOVER_SOCKETS_MAX 32  /* descriptors in one frame */
@@ -56,8 +55,9 @@ enum takeover_type {
     TAKEOVER_STATE,
     TAKEOVER_COMMIT,
     TAKEOVER_TAKING,
+    TAKEOVER_HOLDING,
+    TAKEOVER_TAKEN,
     TAKEOVER_RETIRED,
-    TAKEOVER_SERVING,
     TAKEOVER_EVENTS,
     TAKEOVER_BYE,
 };
@@ -80,11 +80,9 @@ struct takeover_sockets {
     char address[256];
 };
 
-/* Where requests are relayed to that still come by connections of the old process, and whose lock
- * says that the new one lives. */
+/* Where requests are relayed to that still come by connections of the old process. */
 struct takeover_ready {
     char gateway[108], grpc[108]; /* paths of local sockets; grpc empty: it is not served */
-    uint32_t journal;             /* the number of the new one's journal */
 };
 
 /* Events and states are records, one behind the other, each with its length. */

@@ -42,7 +42,7 @@ static void has_retired(void *arg)
     atomic_store(&world.retired, true);
 }
 
-static int open_world_with(tg_ms late_ms, size_t events_max)
+static int open_world_with(tg_ms late_ms, tg_ms turn_ms, size_t events_max)
 {
     struct config_problems problems;
     struct tg_problem problem = {""};
@@ -81,7 +81,7 @@ static int open_world_with(tg_ms late_ms, size_t events_max)
         fail_msg("%s", problem.text);
     world.control.handover = handover_new(&world.control, has_retired, NULL);
     assert_non_null(world.control.handover);
-    handover_set_bounds(world.control.handover, late_ms, events_max);
+    handover_set_bounds(world.control.handover, late_ms, turn_ms, events_max);
     assert_true(control_start(&world.control));
     assert_true(worker_start(&world.worker));
     return 0;
@@ -90,20 +90,27 @@ static int open_world_with(tg_ms late_ms, size_t events_max)
 static int open_world(void **state)
 {
     (void)state;
-    return open_world_with(60000, 64 << 20);
+    return open_world_with(60000, 60000, 64 << 20);
 }
 
 /* Every step of the other process is late. */
 static int open_hasty_world(void **state)
 {
     (void)state;
-    return open_world_with(1, 64 << 20);
+    return open_world_with(1, 1, 64 << 20);
+}
+
+/* That in which nobody accepts is. */
+static int open_impatient_world(void **state)
+{
+    (void)state;
+    return open_world_with(60000, 1, 64 << 20);
 }
 
 static int open_small_world(void **state)
 {
     (void)state;
-    return open_world_with(60000, 16384);
+    return open_world_with(60000, 60000, 16384);
 }
 
 static int close_world(void **state)
@@ -131,10 +138,8 @@ enum step { CONNECTED,
             READY,
             COMMITTED,
             TAKING,
-            PASSED,
+            HELD,
             STEPS };
-
-enum { NOBODYS_JOURNAL = 9 };
 
 /* What a takeover has to do with: sockets, and the lock of the ledger. The control thread opens
  * files of its own when it first looks at the memory, at any time in a test. */
@@ -181,10 +186,10 @@ static void greet(int fd, uint32_t version)
     (void)takeover_send(fd, TAKEOVER_HELLO, &hello, sizeof hello, NULL, 0);
 }
 
-/* Goes so far, as a process that has this journal, and returns the link. */
-static int go_with(enum step last, uint32_t journal)
+/* Goes so far, and returns the link. */
+static int go(enum step last)
 {
-    struct takeover_ready ready = {.gateway = "", .journal = journal};
+    struct takeover_ready ready = {.gateway = ""};
     int fd = join();
 
     if (last >= GREETED)
@@ -199,30 +204,22 @@ static int go_with(enum step last, uint32_t journal)
         await(fd, TAKEOVER_COMMIT);
     if (last >= TAKING)
         assert_int_equal(takeover_send(fd, TAKEOVER_TAKING, NULL, 0, NULL, 0), 1);
-    if (last >= PASSED)
-        await(fd, TAKEOVER_RETIRED);
+    if (last >= HELD)
+        await(fd, TAKEOVER_HOLDING);
     return fd;
 }
 
-static int go(enum step last)
+/* Goes the whole way: the old one has retired when it comes back. */
+static int go_and_serve(void)
 {
-    return go_with(last, NOBODYS_JOURNAL);
-}
+    int fd = go(HELD);
 
-/* The lock on the ledger, as it is handed over. */
-static struct ledger *open_beside(void)
-{
-    struct ledger_config config;
-    struct tg_problem problem = {""};
-    struct ledger *ledger = NULL;
-
-    ledger_config_init(&config);
-    config.path = world.ledger;
-    config.slots = 64;
-    config.lock_fd = ledger_lock_fd(world.gateway->ledger);
-    if (!ledger_open(&config, &ledger, &problem))
-        fail_msg("%s", problem.text);
-    return ledger;
+    assert_false(atomic_load(&world.retired));
+    assert_int_equal(takeover_send(fd, TAKEOVER_TAKEN, NULL, 0, NULL, 0), 1);
+    await(fd, TAKEOVER_RETIRED);
+    while (!atomic_load(&world.retired))
+        sched_yield();
+    return fd;
 }
 
 /* Comes back when the gateway has answered a client that it has accepted. */
@@ -295,7 +292,7 @@ static void another_version_is_refused_with_a_text(void **state)
     assert_int_equal(takeover_receive(fd, &frame), 1);
     assert_int_equal(frame.type, TAKEOVER_REFUSED);
     frame.payload[frame.n] = '\0';
-    assert_non_null(strstr(frame.payload, "by version 3 of the protocol"));
+    assert_non_null(strstr(frame.payload, "by version 4 of the protocol"));
     close(fd);
     await_as_before();
 }
@@ -314,14 +311,19 @@ static void a_second_one_is_refused_while_the_first_is_at_it(void **state)
 
 static void who_serves_makes_the_old_one_retire(void **state)
 {
-    int fd = go(PASSED);
     (void)state;
+    close(go_and_serve());
+}
 
-    assert_false(atomic_load(&world.retired));
-    assert_int_equal(takeover_send(fd, TAKEOVER_SERVING, NULL, 0, NULL, 0), 1);
-    while (!atomic_load(&world.retired))
-        sched_yield();
-    close(fd);
+static void await_refused(int fd, const char *words)
+{
+    do {
+        assert_int_equal(takeover_receive(fd, &frame), 1);
+        takeover_close_fds(&frame);
+    } while (frame.type != TAKEOVER_REFUSED);
+    frame.payload[frame.n] = '\0';
+    assert_non_null(strstr(frame.payload, words));
+    assert_int_equal(takeover_receive(fd, &frame), -1);
 }
 
 static void who_is_late_is_told_that_the_old_one_goes_on(void **state)
@@ -329,33 +331,36 @@ static void who_is_late_is_told_that_the_old_one_goes_on(void **state)
     int fd = go(GREETED);
     (void)state;
 
-    do {
-        assert_int_equal(takeover_receive(fd, &frame), 1);
-        takeover_close_fds(&frame);
-    } while (frame.type != TAKEOVER_REFUSED);
-    frame.payload[frame.n] = '\0';
-    assert_non_null(strstr(frame.payload, "has not begun to serve in time"));
-    assert_int_equal(takeover_receive(fd, &frame), -1);
+    await_refused(fd, "has not begun to serve in time");
     close(fd);
     await_as_before();
     await_served();
 }
 
-/* The link has ended between RETIRED and SERVING. */
-static void the_old_one_accepts_again_when_the_new_one_is_dead_and_not_before(void **state)
+/* It lives, and its link stays open: it hangs while nobody accepts. */
+static void who_hangs_while_nobody_accepts_is_not_waited_for(void **state)
 {
-    struct ledger *other = open_beside();
+    int fd = go(HELD);
     (void)state;
 
-    close(go_with(PASSED, ledger_journal(other)));
-    for (int i = 0; i < 3; i++) { /* it is still another's turn */
-        int fd = join();
-        assert_int_equal(takeover_receive(fd, &frame), 1);
-        assert_int_equal(frame.type, TAKEOVER_REFUSED);
-        close(fd);
-    }
-    assert_true(atomic_load(&world.gateway->handing_over));
-    ledger_free_left(other); /* killed */
+    await_served();
+    await_refused(fd, "has not begun to serve in time");
+    assert_int_equal(takeover_send(fd, TAKEOVER_TAKEN, NULL, 0, NULL, 0), -1);
+    await_as_before();
+    close(fd);
+    close(go_when_free());
+    await_as_before();
+    await_served();
+}
+
+static void who_says_that_it_has_taken_before_all_hold_is_refused(void **state)
+{
+    int fd = go(COMMITTED);
+    (void)state;
+
+    assert_int_equal(takeover_send(fd, TAKEOVER_TAKEN, NULL, 0, NULL, 0), 1);
+    await_refused(fd, "sent a message that was not expected");
+    close(fd);
     await_as_before();
     await_served();
 }
@@ -376,13 +381,10 @@ static void settle_one(void)
 
 static void who_does_not_take_what_it_is_told_loses_the_link(void **state)
 {
-    int fd = go(PASSED), got;
+    int fd = go_and_serve(), got;
     size_t told = 0;
     (void)state;
 
-    assert_int_equal(takeover_send(fd, TAKEOVER_SERVING, NULL, 0, NULL, 0), 1);
-    while (!atomic_load(&world.retired))
-        sched_yield();
     for (int i = 0; i < 60000; i++) /* 10 MB in all */
         settle_one();
     while ((got = takeover_receive(fd, &frame)) == 1)
@@ -405,9 +407,10 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(who_is_late_is_told_that_the_old_one_goes_on,
                                         open_hasty_world, close_world),
-        cmocka_unit_test_setup_teardown(
-            the_old_one_accepts_again_when_the_new_one_is_dead_and_not_before, open_world,
-            close_world),
+        cmocka_unit_test_setup_teardown(who_hangs_while_nobody_accepts_is_not_waited_for,
+                                        open_impatient_world, close_world),
+        cmocka_unit_test_setup_teardown(who_says_that_it_has_taken_before_all_hold_is_refused,
+                                        open_world, close_world),
         cmocka_unit_test_setup_teardown(who_does_not_take_what_it_is_told_loses_the_link,
                                         open_small_world, close_world),
     };

@@ -159,7 +159,10 @@ static void *be_old(void *arg)
         hear(fd, TAKEOVER_READY);
         if (say(fd, TAKEOVER_COMMIT, NULL, 0)) {
             hear(fd, TAKEOVER_TAKING);
-            (void)say(fd, TAKEOVER_RETIRED, NULL, 0);
+            if (say(fd, TAKEOVER_HOLDING, NULL, 0)) {
+                hear(fd, TAKEOVER_TAKEN);
+                (void)say(fd, TAKEOVER_RETIRED, NULL, 0);
+            }
         }
     }
     end_as_told(fd);
@@ -246,7 +249,7 @@ static bool take_over(enum takeover_type last, enum ending ending, tg_micro *lef
 
 /* ---- promises ---- */
 
-static const enum takeover_type STEPS[] = {TAKEOVER_OFFERED, TAKEOVER_COMMIT};
+static const enum takeover_type STEPS[] = {TAKEOVER_OFFERED, TAKEOVER_COMMIT, TAKEOVER_HOLDING};
 
 static void in_each_step(enum ending ending, bool serves, const char *words)
 {
