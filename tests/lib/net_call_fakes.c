@@ -395,6 +395,74 @@ static void kit_key_give(struct remote_key_claim *key, struct tg_keyring *ring, 
     key->asked = key->held = NULL;
 }
 
+/* Never answered from inside. */
+static struct remote_objects_ask *kit_objects_find(struct remote_port *port,
+                                                   const uint8_t (*hashes)[REMOTE_OBJECT_HASH],
+                                                   size_t n, struct slice tenant,
+                                                   const struct remote_objects_ops *ops,
+                                                   void *context)
+{
+    struct call_kit_objects *asked = &call_kit.objects_asked;
+
+    (void)port;
+    assert_true(n <= COUNT_OF(asked->hashes) && (n > 0 || tenant.n > 0));
+    assert_null(asked->ops);
+    if (call_kit.objects_away)
+        return NULL;
+    *asked = (struct call_kit_objects){.ops = ops, .context = context, .n = n};
+    memcpy(asked->hashes, hashes, n * sizeof hashes[0]);
+    snprintf(asked->lister, sizeof asked->lister, "%.*s", (int)tenant.n, tenant.n ? tenant.at : "");
+    return MARK;
+}
+
+static void kit_objects_cancel(struct remote_objects_ask *ask)
+{
+    assert_ptr_equal(ask, MARK);
+    assert_non_null(call_kit.objects_asked.ops);
+    call_kit.objects_asked.ops = NULL;
+}
+
+static void answer_objects(const char *tenant, bool known)
+{
+    struct call_kit_objects asked = call_kit.objects_asked;
+    struct remote_object object = {.provider = SLICE("p"), .key = SLICE("k1"), .kind = 1};
+
+    assert_non_null(asked.ops);
+    for (size_t i = 0; tenant != NULL && i < asked.n; i++) {
+        object.tenant = slice_of(tenant);
+        memcpy(object.hash, asked.hashes[i], sizeof object.hash);
+        asked.ops->found(asked.context, &object);
+    }
+    call_kit.objects_asked.ops = NULL;
+    asked.ops->over(asked.context, known);
+}
+
+void call_kit_answer_objects(enum call_remote how)
+{
+    answer_objects(how == REMOTE_SAYS_YES ? "one" : NULL, how != REMOTE_FAILS);
+}
+
+void call_kit_answer_objects_of(const char *tenant)
+{
+    answer_objects(tenant, true);
+}
+
+static void kit_objects_put(struct remote_port *port, const struct remote_object *object,
+                            bool listed, tg_ms life, remote_object_refused *refused, void *context)
+{
+    (void)port, (void)listed, (void)life;
+    call_kit.objects_put++;
+    call_kit.put = *object;
+    call_kit.put_refused = refused;
+    call_kit.put_context = context;
+}
+
+static void kit_objects_drop(struct remote_port *port, const struct remote_object *object)
+{
+    (void)port, (void)object;
+    call_kit.objects_dropped++;
+}
+
 /* ---- the pool ---- */
 
 static bool kit_job_put(struct net_pool *pool, struct net_lane *lane, struct net_job *job)
@@ -450,6 +518,7 @@ const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .limits_decided = call_limits_decided,
                                       .money_decided = call_money_decided,
                                       .key_decided = call_key_decided,
+                                      .objects = &call_objects_ops,
                                       .job_put = kit_job_put,
                                       .job_cancel = kit_job_cancel,
                                       .job_end = kit_job_end,
@@ -469,7 +538,11 @@ const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .money_take = kit_money_take,
                                       .money_settle = kit_money_settle,
                                       .key_take = kit_key_take,
-                                      .key_give = kit_key_give};
+                                      .key_give = kit_key_give,
+                                      .objects_find = kit_objects_find,
+                                      .objects_cancel = kit_objects_cancel,
+                                      .objects_put = kit_objects_put,
+                                      .objects_drop = kit_objects_drop};
 
 /* ---- the client ---- */
 

@@ -322,6 +322,7 @@ void call_kit_expect_idle(struct call *const *calls, size_t n)
     assert_null(call_kit.limits_asked);
     assert_null(call_kit.money_asked);
     assert_null(call_kit.key_asked);
+    assert_null(call_kit.objects_asked.ops);
     assert_int_equal(call_kit.limits_held, 0);
     assert_int_equal(call_kit.money_held, 0);
     assert_int_equal(call_kit.keys_held, 0);

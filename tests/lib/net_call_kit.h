@@ -92,6 +92,18 @@ struct call_kit {
     struct remote_claim *limits_asked; /* waits for an answer; null: nobody does */
     struct remote_reservation *money_asked;
     struct remote_key_claim *key_asked;
+    bool objects_away; /* the remote store cannot be asked about objects */
+    struct call_kit_objects {
+        const struct remote_objects_ops *ops; /* null: nobody waits for an answer */
+        void *context;
+        uint8_t hashes[64][REMOTE_OBJECT_HASH];
+        size_t n;
+        char lister[64];
+    } objects_asked;
+    int objects_put, objects_dropped;
+    struct remote_object put; /* the last; its texts are the configuration's */
+    remote_object_refused *put_refused;
+    void *put_context;
     int limits_held, money_held, keys_held; /* granted by the remote store, not given back yet */
     int limits_settled, limits_refunded;
     int64_t limits_actual;           /* the cost that was settled last */
@@ -160,6 +172,10 @@ void call_kit_turn(void);
     "{\"model\":\"first\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],"  \
     "\"max_tokens\":10}"
 
+#define CALL_KIT_NAMES                                                                             \
+    "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":10,"                              \
+    "\"previous_response_id\":\"resp_1\"}"
+
 /* The head of a POST to /v1/chat/completions with a body of that length; -1: not stated. */
 void call_client_begin(struct call_client *client, int64_t length);
 void call_client_begin_at(struct call_client *client, const char *method, const char *target,
@@ -213,6 +229,10 @@ enum { CALL_KIT_USED = 8, CALL_KIT_MICRO = 5 * 1 + 3 * 2 }; /* tokens and money 
 void call_kit_answer_limits(enum call_remote how);
 void call_kit_answer_money(enum call_remote how);
 void call_kit_answer_key(enum call_remote how);
+
+/* They are the tenant's, or nobody's; REMOTE_FAILS: there is no answer. */
+void call_kit_answer_objects(enum call_remote how);
+void call_kit_answer_objects_of(const char *tenant);
 
 /* ---- what is held ---- */
 

@@ -230,9 +230,8 @@ static const struct schema_key root_keys[] = {
            "what happens to a call for a model that is not listed"),
     WORD("unknown_objects", "auto|refuse|allow", "auto", AT(config, unknown_objects),
          "what happens to a call that names a file, a response or another object of the provider "
-         "that nobody is known to have made here; those of other tenants are refused in any case. "
-         "auto: refuse; where the store is Redis, calls of models are allowed to, since another "
-         "gateway may know it"),
+         "that nobody is known to have made, at this gateway or, with Redis, at any other of its "
+         "store; those of other tenants are refused in any case. auto: refuse"),
     LIST_OF("shared_objects", SCHEMA_PATTERN, NULL, AT(config, shared_objects),
             "ids of objects of the provider that every tenant may name and read"),
     LIST_OF("catalogue", SCHEMA_FILE, "builtin", AT(config, catalogue),

@@ -9,6 +9,7 @@
  *   NEW        the head of the request has come
  *   READING    the body arrives; memory and fairness have been checked (call_in.c)
  *   PARSING    a thread of the pool reads the body, which is too long for a turn of the loop
+ *   AT_OBJECTS waits for the remote store to say whose objects it names (call_objects.c)
  *   AT_SLOT    waits for a slot of its route (call_admit.c)
  *   AT_GATE    waits for a slot of the gateway's gate, which also decides policy, rate and cost
  *   AT_LIMITS  waits for the remote store to decide rate and cost
@@ -21,7 +22,7 @@
  *   OVER       the client has its whole reply; waits for the client's side to end
  *   FREED      the struct is free to become another call
  *
- * With `store: memory` no call is ever in AT_LIMITS, AT_MONEY or AT_KEY.
+ * With `store: memory` no call is ever in AT_OBJECTS, AT_LIMITS, AT_MONEY or AT_KEY.
  *
  * The machine is drawn in CALL_STATES below, and call_step() asserts it. What a call holds in which
  * state is asserted at the end of every step, too. Each thing is given back in one place in
@@ -62,6 +63,7 @@
     X(LIMITS)       /* the remote store has decided rate and cost */                               \
     X(MONEY)        /* the remote store has reserved money, or refused to */                       \
     X(KEY)          /* the remote store has granted the key, or refused it */                      \
+    X(OBJECTS)      /* the remote store has said whose objects are whose */                        \
     X(REPLY_HEAD)   /* the head of the provider's reply */                                         \
     X(REPLY_DATA)   /* bytes of the reply's body */                                                \
     X(REPLY_END)    /* the reply is complete */                                                    \
@@ -73,39 +75,42 @@
 /* The machine. For each state its letter, and for each event, in the order above, the states that
  * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
  * this state. "+" stands for "smkao": the call goes on with its next attempt as far as nothing has
- * to be waited for (slot, money, key, request), or it is answered on the way.
+ * to be waited for (slot, money, key, request), or it is answered on the way. "*" stands for
+ * "+gl", and j: it begins.
  *
- *                   HEAD
- *                   |   BODY
- *                   |   |   BODY_END
- *                   |   |   |   PARSED
- *                   |   |   |   |   WOKEN
- *                   |   |   |   |   |   TIMER
- *                   |   |   |   |   |   |   LIMITS
- *                   |   |   |   |   |   |   |   MONEY
- *                   |   |   |   |   |   |   |   |   KEY
- *                   |   |   |   |   |   |   |   |   |   REPLY_HEAD
- *                   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
- *                   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
- *                   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
- *                   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
- *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
- *                   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
+ *                    HEAD
+ *                    |   BODY
+ *                    |   |   BODY_END
+ *                    |   |   |   PARSED
+ *                    |   |   |   |   WOKEN
+ *                    |   |   |   |   |   TIMER
+ *                    |   |   |   |   |   |   LIMITS
+ *                    |   |   |   |   |   |   |   MONEY
+ *                    |   |   |   |   |   |   |   |   KEY
+ *                    |   |   |   |   |   |   |   |   |   OBJECTS
+ *                    |   |   |   |   |   |   |   |   |   |   REPLY_HEAD
+ *                    |   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
 #define CALL_STATES(X)                                                                             \
-    X(NEW,       n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")            \
-    X(READING,   r, "-   ro  +glb-   -   -   -   -   -   -   -   -   -   -   f   -   ")            \
-    X(PARSING,   b, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   bf  f   ")            \
-    X(AT_SLOT,   s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")            \
-    X(AT_GATE,   g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   f   -   ")            \
-    X(AT_LIMITS, l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")            \
-    X(AT_MONEY,  m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")            \
-    X(AT_KEY,    k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   f   -   ")            \
-    X(ASKING,    a, "-   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")            \
-    X(PAUSING,   p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")            \
-    X(ANSWERING, w, "-   -   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")            \
-    X(DRAINING,  d, "-   -   -   -   -   f   -   -   -   d   d   f   f   -   -   f   ")            \
-    X(OVER,      o, "-   o   o   -   -   -   -   -   -   -   -   -   -   o   f   -   ")            \
-    X(FREED,     f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
+    X(NEW,        n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")       \
+    X(READING,    r, "-   ro  *b  -   -   -   -   -   -   -   -   -   -   -   -   f   -   ")       \
+    X(PARSING,    b, "-   -   -   *f  -   -   -   -   -   -   -   -   -   -   -   bf  f   ")       \
+    X(AT_OBJECTS, j, "-   -   -   -   -   -   -   -   -   +gl -   -   -   -   -   f   -   ")       \
+    X(AT_SLOT,    s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
+    X(AT_GATE,    g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
+    X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")       \
+    X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")       \
+    X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")       \
+    X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")       \
+    X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
+    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")       \
+    X(DRAINING,   d, "-   -   -   -   -   f   -   -   -   -   d   d   f   f   -   -   f   ")       \
+    X(OVER,       o, "-   o   o   -   -   -   -   -   -   -   -   -   -   -   o   f   -   ")       \
+    X(FREED,      f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
 /* clang-format on */
 
 enum call_state {
@@ -132,6 +137,7 @@ struct call_input {
     const struct tg_axes *axes;          /* LIMITS, without an error */
     const struct tg_money_answer *money; /* MONEY, without an error */
     const struct tg_key_hold *hold;      /* KEY: others leave no room in it; null: it is granted */
+    bool known;                          /* OBJECTS: the remote store has answered */
 };
 
 /* What a call needs from outside. Each has the signature and the promises of the function of the
@@ -144,6 +150,7 @@ struct call_env {
                           const struct tg_money_answer *answer);
     void (*key_decided)(struct remote_key_claim *key, enum tg_err err,
                         const struct tg_key_hold *hold);
+    const struct remote_objects_ops *objects;
 
     /* The gateway's pool of threads. */
     bool (*job_put)(struct net_pool *pool, struct net_lane *lane, struct net_job *job);
@@ -185,6 +192,14 @@ struct call_env {
                      enum tg_err *err);
     void (*key_give)(struct remote_key_claim *key, struct tg_keyring *ring, tg_key_lease lease,
                      tg_ms now, const struct tg_key_report *report);
+    struct remote_objects_ask *(*objects_find)(struct remote_port *port,
+                                               const uint8_t (*hashes)[REMOTE_OBJECT_HASH],
+                                               size_t n, struct slice tenant,
+                                               const struct remote_objects_ops *ops, void *context);
+    void (*objects_cancel)(struct remote_objects_ask *ask);
+    void (*objects_put)(struct remote_port *port, const struct remote_object *object, bool listed,
+                        tg_ms life, remote_object_refused *refused, void *context);
+    void (*objects_drop)(struct remote_port *port, const struct remote_object *object);
 };
 
 extern const struct call_env call_env; /* the gateway's own: a loop, a client, Redis */
@@ -276,6 +291,13 @@ struct call_asked {
     struct ask_word service_tier, speed, inference_geo;
 };
 
+/* An object that the call names, and that nobody is known here to have made. */
+struct object_unknown {
+    size_t n;
+    bool in_path;
+    char id[OBJECT_ID_MAX];
+};
+
 /* Objects of the provider that the call names or makes: call_objects.c. */
 struct call_objects {
     const char *provider, *key; /* where those that it names are, and the key that made the first;
@@ -293,6 +315,13 @@ struct call_objects {
     size_t made_n;                   /* bytes of `made`: the response; 0: none yet */
     char made[OBJECT_ID_MAX];
     struct object_scan *scan; /* null: none yet */
+
+    /* With a remote store: those that are not known here, which it is asked for before the call goes
+     * on. They are the same for as long as the call is. */
+    struct object_unknown *unknown; /* null: none */
+    size_t n_unknown, unknown_room;
+    struct remote_objects_ask *ask; /* on its way; null: not */
+    bool asked;                     /* it was asked: what is unknown now is nobody's */
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
@@ -429,6 +458,7 @@ void call_parsed(void *call);
 
 /* The answers of the remote store. */
 void call_limits_decided(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
+extern const struct remote_objects_ops call_objects_ops;
 void call_money_decided(struct remote_reservation *money, enum tg_err err,
                         const struct tg_money_answer *answer);
 void call_key_decided(struct remote_key_claim *key, enum tg_err err,
@@ -464,6 +494,11 @@ bool call_objects_body(struct call *call, struct json_reader *reader, size_t val
 
 /* Whether what the call names is at this provider. */
 bool call_objects_at(const struct call *call, const struct provider *provider);
+
+/* The stage after the reading: asks the remote store about those that are not known here, and what
+ * it has said. */
+enum call_verdict call_objects_ask(struct call *call);
+enum call_verdict call_objects_answered(struct call *call, bool known);
 
 /* The head of a reply has come. pass() is for bytes to the client. */
 void call_objects_reply(struct call *call, int status,

@@ -13,36 +13,50 @@
  *              that there may be some
  *     reply    of what makes: the id at its top; of GET above all objects: a list
  *
- * What nobody is known to have made is refused, unless `unknown_objects` says otherwise.
+ * What nobody is known to have made is refused, unless `unknown_objects` says otherwise. Where the
+ * store is Redis, all gateways are asked first: what is unknown here is noted while the request is
+ * read, and looked for when all of it is there (AT_OBJECTS); then it is looked at again. A list is
+ * asked for all that the tenant has made. Texts that only may name an object are held against what
+ * is known here alone.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/array.h"
 #include "server/dialect/object_refs.h"
 #include "server/dialect/path_pattern.h"
 #include "server/proxy/call.h"
 #include "server/runtime/object_owners.h"
 
+enum { UNKNOWN_MAX = 64 }; /* that a call may ask the remote store about */
+
 /* ---- Whose ---- */
 
-/* Another gateway of the same store may know the object: calls of models went on from one to the
- * other before owners were known, and still do unless the file says otherwise. */
 static bool is_unknown_allowed(const struct call *call)
 {
-    switch (call->generation->config.unknown_objects) {
-    case CONFIG_OBJECTS_ALLOW:
-        return true;
-    case CONFIG_OBJECTS_AUTO:
-        return call->gateway->remote != NULL && call->passthrough == NULL;
-    default:
+    return call->generation->config.unknown_objects == CONFIG_OBJECTS_ALLOW;
+}
+
+/* Whether the remote store is going to say whose it is. False: it cannot be asked about it. */
+static bool ask_later(struct call *call, struct slice id, bool in_path)
+{
+    struct call_objects *objects = &call->objects;
+
+    if (call->gateway->remote == NULL || objects->asked || objects->n_unknown == UNKNOWN_MAX ||
+        id.n > OBJECT_ID_MAX ||
+        !array_reserve(&objects->unknown, &objects->unknown_room, objects->n_unknown + 1))
         return false;
-    }
+    struct object_unknown *unknown = &objects->unknown[objects->n_unknown++];
+    unknown->n = id.n;
+    unknown->in_path = in_path;
+    memcpy(unknown->id, id.at, id.n);
+    return true;
 }
 
 /* Whether the call may name the object. `named`: it has to be its own. */
-static bool may_name(struct call *call, struct slice id, bool named, bool below)
+static bool may_name(struct call *call, struct slice id, bool named, bool in_path, bool below)
 {
     struct call_objects *objects = &call->objects;
     const struct config *config = &call->generation->config;
@@ -69,7 +83,7 @@ static bool may_name(struct call *call, struct slice id, bool named, bool below)
         may = false;
         break;
     case OBJECT_UNKNOWN:
-        may = !named || below || is_unknown_allowed(call);
+        may = !named || ask_later(call, id, in_path) || below || is_unknown_allowed(call);
         break;
     }
     if (!may)
@@ -81,7 +95,7 @@ static bool seen_in_request(void *context, struct slice id, bool named)
 {
     struct call *call = context;
 
-    return may_name(call, id, named, false);
+    return may_name(call, id, named, false, false);
 }
 
 static bool say_missing(const struct call *call, struct refusal *why)
@@ -117,7 +131,7 @@ static bool check_path(struct call *call, struct refusal *why)
         if (!is_star(wanted))
             continue;
         bool named = object_is_id(segment);
-        if (segment.n > OBJECT_ID_MAX || !may_name(call, segment, named, objects->in_path)) {
+        if (segment.n > OBJECT_ID_MAX || !may_name(call, segment, named, true, objects->in_path)) {
             snprintf(objects->missing, sizeof objects->missing, "%.*s", (int)segment.n, segment.at);
             return say_missing(call, why);
         }
@@ -263,6 +277,85 @@ bool call_objects_body(struct call *call, struct json_reader *reader, size_t val
     return false;
 }
 
+/* ---- The remote store ---- */
+
+/* A list of what the tenant has made. */
+static bool wants_list(const struct call *call)
+{
+    for (size_t i = 0; i < call->objects.n_unknown; i++)
+        if (call->objects.unknown[i].in_path)
+            return false;
+    return call->passthrough != NULL && !call->passthrough->shared && !call->objects.in_path &&
+           is_read_only(call);
+}
+
+enum call_verdict call_objects_ask(struct call *call)
+{
+    struct call_objects *objects = &call->objects;
+    uint8_t hashes[UNKNOWN_MAX][REMOTE_OBJECT_HASH];
+    struct slice lister = {NULL, 0};
+
+    if (call->gateway->remote == NULL || objects->asked)
+        return CALL_PASSES;
+    if (wants_list(call))
+        lister = slice_of(call_tenant(call)->name);
+    if (objects->n_unknown == 0 && lister.n == 0)
+        return CALL_PASSES;
+    objects->asked = true;
+    for (size_t i = 0; i < objects->n_unknown; i++)
+        object_owners_hash((struct slice){objects->unknown[i].id, objects->unknown[i].n},
+                           hashes[i]);
+    call->asked_at = call_now(call);
+    objects->ask =
+        call->env->objects_find(call->worker->port, (const uint8_t(*)[REMOTE_OBJECT_HASH])hashes,
+                                objects->n_unknown, lister, call->env->objects, call);
+    return objects->ask != NULL ? CALL_WAITS : call_objects_answered(call, false);
+}
+
+/* What the request names, looked at with what is known now. */
+static bool check_again(struct call *call, struct refusal *why)
+{
+    struct call_objects *objects = &call->objects;
+    const struct provider *provider;
+
+    objects->provider = objects->key = NULL;
+    objects->in_path = objects->shared = false;
+    if (call->passthrough != NULL && !check_path(call, why))
+        return false;
+    find_home(call);
+    for (size_t i = 0; i < objects->n_unknown; i++) {
+        const struct object_unknown *unknown = &objects->unknown[i];
+        if (!unknown->in_path &&
+            !may_name(call, (struct slice){unknown->id, unknown->n}, true, false, false))
+            return say_missing(call, why);
+    }
+    provider = call->passthrough != NULL ? call_provider(call) : call->route->provider;
+    if (call_objects_at(call, provider))
+        return true;
+    refusal_init(why, REPLY_OBJECT_NOT_FOUND, "the object that this call names is at provider %s%s",
+                 objects->provider, call->route != NULL ? ", and its model is not" : "");
+    return false;
+}
+
+enum call_verdict call_objects_answered(struct call *call, bool known)
+{
+    struct call_objects *objects = &call->objects;
+    struct refusal why;
+
+    objects->ask = NULL;
+    call->store_ms += call_now(call) - call->asked_at;
+    if (objects->n_unknown == 0)
+        return CALL_PASSES; /* a list: without the store it shows what was made here */
+    if (known && check_again(call, &why))
+        return CALL_PASSES;
+    if (!known)
+        refusal_init(&why, REPLY_STORE_UNAVAILABLE,
+                     "whose '%.*s' is cannot be asked: the store does not answer",
+                     (int)objects->unknown[0].n, objects->unknown[0].id);
+    call_refuse(call, &why);
+    return CALL_ANSWERED;
+}
+
 bool call_objects_at(const struct call *call, const struct provider *provider)
 {
     return call->objects.provider == NULL ||
@@ -270,6 +363,23 @@ bool call_objects_at(const struct call *call, const struct provider *provider)
 }
 
 /* ---- The reply ---- */
+
+/* As other gateways know it. */
+static struct remote_object shared_object(const struct call *call, struct slice id, bool response)
+{
+    struct remote_object object = {.tenant = slice_of(call_tenant(call)->name),
+                                   .provider = slice_of(call_provider(call)->config->name),
+                                   .key = slice_of(call->attempt.owner->config->name),
+                                   .kind = response ? OBJECT_RESPONSE : OBJECT_OTHER};
+
+    object_owners_hash(id, object.hash);
+    return object;
+}
+
+static void another_was_first(void *owners, const struct remote_object *object)
+{
+    object_owners_unlearn(owners, object->hash, object->tenant, object->provider);
+}
 
 static void made(void *context, struct slice id)
 {
@@ -282,6 +392,12 @@ static void made(void *context, struct slice id)
     object_owners_add(call->gateway->owners, id, response ? OBJECT_RESPONSE : OBJECT_OTHER,
                       call_tenant(call)->name, call_provider(call)->config->name,
                       attempt->owner->config->name, call_wall(call));
+    if (call->gateway->remote != NULL) {
+        const struct remote_object object = shared_object(call, id, response);
+        call->env->objects_put(call->worker->port, &object, !response,
+                               response ? OBJECT_RESPONSE_MS : OBJECT_OTHER_MS, another_was_first,
+                               call->gateway->owners);
+    }
     call->objects.learned = true;
     if (call->endpoint == ENDPOINT_RESPONSES && id.n <= sizeof call->objects.made) {
         memcpy(call->objects.made, id.at, id.n);
@@ -330,9 +446,15 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
         objects->learns = !objects->lists && !call->attempt.packed;
         if (slice_equal(call->in->head.method, SLICE("DELETE"))) {
             objects->learns = false;
-            if (objects->last.n > 0)
+            if (objects->last.n > 0 &&
                 object_owners_remove(call->gateway->owners, objects->last, call_tenant(call)->name,
-                                     call_provider(call)->config->name);
+                                     call_provider(call)->config->name) &&
+                call->gateway->remote != NULL) {
+                struct remote_object object = shared_object(call, objects->last, false);
+                if (objects->key != NULL) /* that it was made with */
+                    object.key = slice_of(objects->key);
+                call->env->objects_drop(call->worker->port, &object);
+            }
         }
     } else if (call->passthrough == NULL) {
         objects->learns = call->endpoint == ENDPOINT_RESPONSES && !call->attempt.packed;
@@ -380,4 +502,10 @@ void call_objects_free(struct call *call)
         object_scan_fini(call->objects.scan);
     free(call->objects.scan);
     call->objects.scan = NULL;
+    if (call->objects.ask != NULL)
+        call->env->objects_cancel(call->objects.ask);
+    call->objects.ask = NULL;
+    free(call->objects.unknown);
+    call->objects.unknown = NULL;
+    call->objects.n_unknown = call->objects.unknown_room = 0;
 }

@@ -38,7 +38,8 @@ bool call_may_follow(enum call_state from, enum call_event event, enum call_stat
     const char *cell = call_cell(from, event);
 
     return memchr(cell, letters[to], CELL) != NULL ||
-           (memchr(cell, '+', CELL) != NULL && strchr("smkao", letters[to]) != NULL);
+           (memchr(cell, '+', CELL) != NULL && strchr("smkao", letters[to]) != NULL) ||
+           (memchr(cell, '*', CELL) != NULL && strchr("smkaoglj", letters[to]) != NULL);
 }
 
 const char *call_state_name(enum call_state state)
@@ -65,7 +66,8 @@ void call_check(const struct call *call)
 {
     const struct attempt *attempt = &call->attempt;
     const enum admission_state slot = call->slot.state, gate = call->gate.state;
-    const bool at_store = call->state >= CALL_AT_LIMITS && call->state <= CALL_AT_KEY;
+    const bool at_store = call->state == CALL_AT_OBJECTS ||
+                          (call->state >= CALL_AT_LIMITS && call->state <= CALL_AT_KEY);
     const bool waits = call->state == CALL_AT_SLOT || call->state == CALL_AT_GATE ||
                        call->state == CALL_PAUSING || call->state == CALL_DRAINING;
     const bool attempts =
@@ -81,6 +83,7 @@ void call_check(const struct call *call)
     assert(net_timer_is_set(&call->timer) == waits);
     assert((attempt->out != NULL) == attempts);
     assert(attempt->out == NULL || attempt->out->owner == call);
+    assert((call->objects.ask != NULL) == (call->state == CALL_AT_OBJECTS));
     assert(attempt->key == 0 || attempt->money.reservation != 0); /* money comes first */
     assert(attempt->key == 0 || attempt->owner == call->last_key);
     assert(!attempt->paused || attempt->out != NULL);
@@ -89,6 +92,7 @@ void call_check(const struct call *call)
     switch (call->state) {
     case CALL_READING:
     case CALL_PARSING:
+    case CALL_AT_OBJECTS:
         assert(gate == ADMISSION_CHECKED && slot == ADMISSION_IDLE);
         assert(call->attempts == 0 && call->status == 0);
         break;

@@ -11,6 +11,7 @@
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/proxy/call.h"
+#include "server/runtime/object_owners.h"
 
 /* ---- the way to the provider ---- */
 
@@ -24,6 +25,10 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
         switch (at) {
         case CALL_READING:
         case CALL_PARSING:
+            at = CALL_AT_OBJECTS;
+            verdict = call_objects_ask(call);
+            break;
+        case CALL_AT_OBJECTS:
             at = CALL_AT_SLOT;
             verdict = call->route ? call_take_slot(call) : CALL_PASSES;
             break;
@@ -207,6 +212,9 @@ void call_step(struct call *call, enum call_event event, const struct call_input
     case CALL_ON_KEY:
         call_proceed(call, CALL_AT_KEY, call_key_answered(call, with));
         break;
+    case CALL_ON_OBJECTS:
+        call_proceed(call, CALL_AT_OBJECTS, call_objects_answered(call, with->known));
+        break;
     case CALL_ON_REPLY_HEAD:
         call_answer_head(call, with->head);
         break;
@@ -281,6 +289,22 @@ void call_key_decided(struct remote_key_claim *key, enum tg_err err, const struc
               &(struct call_input){.err = err, .hold = hold});
 }
 
+static void call_object_found(void *context, const struct remote_object *object)
+{
+    struct call *call = context;
+
+    object_owners_learn(call->gateway->owners, object->hash, (enum object_kind)object->kind,
+                        object->tenant, object->provider, object->key, call->objects.at);
+}
+
+static void call_objects_known(void *call, bool known)
+{
+    call_step(call, CALL_ON_OBJECTS, &(struct call_input){.known = known});
+}
+
+const struct remote_objects_ops call_objects_ops = {.found = call_object_found,
+                                                    .over = call_objects_known};
+
 static void call_reply_head_comes(struct http_outbound *out, const struct http_head *head)
 {
     call_step(out->owner, CALL_ON_REPLY_HEAD, &(struct call_input){.head = head});
@@ -311,6 +335,7 @@ const struct call_env call_env = {
     .limits_decided = call_limits_decided,
     .money_decided = call_money_decided,
     .key_decided = call_key_decided,
+    .objects = &call_objects_ops,
     .job_put = net_pool_put,
     .job_cancel = net_pool_cancel,
     .job_end = net_pool_end,
@@ -331,4 +356,8 @@ const struct call_env call_env = {
     .money_settle = remote_reservation_settle,
     .key_take = remote_key_claim_take,
     .key_give = remote_key_claim_give,
+    .objects_find = remote_port_find_objects,
+    .objects_cancel = remote_objects_cancel,
+    .objects_put = remote_port_put_object,
+    .objects_drop = remote_port_drop_object,
 };

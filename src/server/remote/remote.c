@@ -364,6 +364,7 @@ static bool make_parts(struct remote_port *port, struct tg_problem *problem)
     port->recent = recent_new(remote->setup.seed);
     return port->recent && remote_limits_new(&limits, &port->limits) == TG_OK &&
            make_blocks(port, &holder) && make_keys(port, &holder) &&
+           remote_objects_new(port->loop, port->redis, remote->prefix, &port->objects) == TG_OK &&
            remote_money_port_new(remote->money, port->loop, port->redis, &port->money) == TG_OK;
 }
 
@@ -421,7 +422,8 @@ static bool has_pending_updates(struct remote_port *port)
     redis_get_stats(port->redis, &redis);
     if (port->nodes)
         remote_money_get_stats(port->remote->money, &money);
-    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 || money.unacked > 0 ||
+    return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 ||
+           remote_objects_unsent(port->objects) > 0 || money.unacked > 0 ||
            money.leased > money.leased_used;
 }
 
@@ -455,6 +457,7 @@ void remote_port_free(struct remote_port *port)
         redis_free(port->redis);
     remote_money_port_free(port->money);
     remote_keys_free(port->keys);
+    remote_objects_free(port->objects);
     remote_nodes_free(port->nodes);
     remote_blocks_free(port->blocks);
     remote_limits_free(port->limits);

@@ -39,6 +39,7 @@
 #include "server/remote_store/remote_limits.h"
 #include "server/remote_store/remote_money.h"
 #include "server/remote_store/remote_nodes.h"
+#include "server/remote_store/remote_objects.h"
 #include "server/tenancy/limit_book.h"
 
 struct ledger;
@@ -149,8 +150,9 @@ struct remote_port {
     struct recent *recent; /* what was heard of limits */
     struct remote_money_port *money;
     struct remote_keys *keys;
-    struct remote_nodes *nodes; /* null, except for the control thread */
-    struct redis_stats seen;    /* at the last tick, for the sums in `remote` */
+    struct remote_objects *objects; /* whose objects at providers are whose */
+    struct remote_nodes *nodes;     /* null, except for the control thread */
+    struct redis_stats seen;        /* at the last tick, for the sums in `remote` */
     struct remote_limits_stats seen_limits;
     bool up;
     struct net_timer timer; /* the next tick */
@@ -164,6 +166,27 @@ bool remote_port_new(struct remote *remote, struct net_loop *loop, bool beats,
 /* No claim, peek or reservation of this port may be left. Returns what was leased in advance, and
  * waits for that a moment at most. */
 void remote_port_free(struct remote_port *port);
+
+/* Whose objects are whose: see remote_objects.h. */
+static inline struct remote_objects_ask *remote_port_find_objects(
+    struct remote_port *port, const uint8_t (*hashes)[REMOTE_OBJECT_HASH], size_t n,
+    struct slice tenant, const struct remote_objects_ops *ops, void *context)
+{
+    return remote_objects_find(port->objects, hashes, n, tenant, ops, context);
+}
+
+static inline void remote_port_put_object(struct remote_port *port,
+                                          const struct remote_object *object, bool listed,
+                                          tg_ms life, remote_object_refused *refused, void *context)
+{
+    remote_objects_put(port->objects, object, listed, life, refused, context);
+}
+
+static inline void remote_port_drop_object(struct remote_port *port,
+                                           const struct remote_object *object)
+{
+    remote_objects_drop(port->objects, object);
+}
 
 /* Whether all ports have their connection, some, or none: what `/readyz`, a metric and the log say.
  * With memory, where `remote` is null, it is well. */

@@ -20,6 +20,10 @@ extern const struct redis_script script_key_give;
 extern const struct redis_script script_key_renew;
 extern const struct redis_script script_node_beat;
 
+/* Owners of objects: remote_objects.h. */
+extern const struct redis_script script_object_put;
+extern const struct redis_script script_object_list;
+
 /* Blocks of units, spent by nodes themselves: remote_blocks.h. */
 extern const struct redis_script script_block;
 

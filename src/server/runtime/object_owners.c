@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <openssl/sha.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ enum {
     NOTHING = 0,           /* place 0 of the entries is not used */
     CHANGES_MAX = 1 << 16, /* changes to be written; what comes then is in memory alone */
     BATCH = 1024,          /* in one transaction */
+    SHARED_NAME_MAX = 512, /* bytes of a name that another gateway has told */
     EVICTED = 64, /* entries that make room at once, since the longest queue is looked for */
 };
 
@@ -132,7 +134,7 @@ static void join_queue(struct object_owners *owners, uint32_t place)
 
 /* ---- Entries ---- */
 
-static void hash_of(struct slice id, uint8_t hash[LEDGER_OBJECT_HASH])
+void object_owners_hash(struct slice id, uint8_t hash[LEDGER_OBJECT_HASH])
 {
     uint8_t whole[SHA256_DIGEST_LENGTH];
     SHA256_CTX context;
@@ -335,7 +337,7 @@ enum object_claim object_owners_find(struct object_owners *owners, struct slice 
     enum object_claim claim = OBJECT_UNKNOWN;
     uint32_t me = UINT32_MAX;
 
-    hash_of(id, hash);
+    object_owners_hash(id, hash);
     pthread_mutex_lock(&owners->lock);
     owners->now = now > owners->now ? now : owners->now;
     if (!owner_name(owners, tenant, false, &me))
@@ -369,7 +371,7 @@ void object_owners_add(struct object_owners *owners, struct slice id, enum objec
 {
     struct entry entry = {.kind = kind, .used_at = now};
 
-    hash_of(id, entry.hash);
+    object_owners_hash(id, entry.hash);
     pthread_mutex_lock(&owners->lock);
     owners->now = now > owners->now ? now : owners->now;
     if (owner_name(owners, tenant, true, &entry.tenant) &&
@@ -380,20 +382,63 @@ void object_owners_add(struct object_owners *owners, struct slice id, enum objec
     pthread_mutex_unlock(&owners->lock);
 }
 
-void object_owners_remove(struct object_owners *owners, struct slice id, const char *tenant,
-                          const char *provider)
+static bool copy_name(struct slice name, char text[SHARED_NAME_MAX])
 {
-    uint8_t hash[LEDGER_OBJECT_HASH];
+    return snprintf(text, SHARED_NAME_MAX, "%.*s", (int)name.n, name.at) < SHARED_NAME_MAX;
+}
+
+void object_owners_learn(struct object_owners *owners, const uint8_t hash[LEDGER_OBJECT_HASH],
+                         enum object_kind kind, struct slice tenant, struct slice provider,
+                         struct slice key, tg_ms now)
+{
+    struct entry entry = {.kind = kind, .used_at = now};
+    char names[3][SHARED_NAME_MAX];
+
+    if (!copy_name(tenant, names[0]) || !copy_name(provider, names[1]) || !copy_name(key, names[2]))
+        return;
+    memcpy(entry.hash, hash, sizeof entry.hash);
+    pthread_mutex_lock(&owners->lock);
+    if (owner_name(owners, names[0], true, &entry.tenant) &&
+        owner_name(owners, names[1], true, &entry.provider) &&
+        owner_name(owners, names[2], true, &entry.key) &&
+        find_at(owners, entry.hash, entry.provider) == NOTHING)
+        add_entry(owners, &entry);
+    pthread_mutex_unlock(&owners->lock);
+}
+
+static bool remove_at(struct object_owners *owners, const uint8_t hash[LEDGER_OBJECT_HASH],
+                      const char *tenant, const char *provider)
+{
+    bool removed = false;
     uint32_t me, at;
 
-    hash_of(id, hash);
     pthread_mutex_lock(&owners->lock);
     if (owner_name(owners, tenant, false, &me) && owner_name(owners, provider, false, &at)) {
         uint32_t place = find_at(owners, hash, at);
-        if (place != NOTHING && owners->entries[place].tenant == me)
+        removed = place != NOTHING && owners->entries[place].tenant == me;
+        if (removed)
             drop_entry(owners, place);
     }
     pthread_mutex_unlock(&owners->lock);
+    return removed;
+}
+
+bool object_owners_remove(struct object_owners *owners, struct slice id, const char *tenant,
+                          const char *provider)
+{
+    uint8_t hash[LEDGER_OBJECT_HASH];
+
+    object_owners_hash(id, hash);
+    return remove_at(owners, hash, tenant, provider);
+}
+
+void object_owners_unlearn(struct object_owners *owners, const uint8_t hash[LEDGER_OBJECT_HASH],
+                           struct slice tenant, struct slice provider)
+{
+    char names[2][SHARED_NAME_MAX];
+
+    if (copy_name(tenant, names[0]) && copy_name(provider, names[1]))
+        (void)remove_at(owners, hash, names[0], names[1]);
 }
 
 /* A copy of the next changes, without the lock over the disk. */

@@ -13,6 +13,9 @@
  *                there are `max`, the tenant that has the most of a kind loses its oldest of it: no
  *                number of objects that one tenant makes costs another its own.
  *
+ *     shared     where the store is Redis, with all gateways: remote_store/remote_objects.h. What is
+ *                learned from there is in memory alone.
+ *
  * Threads: from any. A lock is held for some comparisons, never over I/O.
  */
 #ifndef TG_RUNTIME_OBJECT_OWNERS_H
@@ -60,8 +63,19 @@ enum object_claim object_owners_find(struct object_owners *owners, struct slice 
 void object_owners_add(struct object_owners *owners, struct slice id, enum object_kind kind,
                        const char *tenant, const char *provider, const char *key, tg_ms now);
 
-/* It was deleted, where it is the tenant's. */
-void object_owners_remove(struct object_owners *owners, struct slice id, const char *tenant,
+/* What another gateway has told, by the hash of its id: it is in memory, and not in the ledger. */
+void object_owners_learn(struct object_owners *owners, const uint8_t hash[LEDGER_OBJECT_HASH],
+                         enum object_kind kind, struct slice tenant, struct slice provider,
+                         struct slice key, tg_ms now);
+
+/* Another gateway's tenant was first: it was no tenant's of this one. */
+void object_owners_unlearn(struct object_owners *owners, const uint8_t hash[LEDGER_OBJECT_HASH],
+                           struct slice tenant, struct slice provider);
+
+void object_owners_hash(struct slice id, uint8_t hash[LEDGER_OBJECT_HASH]);
+
+/* It was deleted. False: it is not known as the tenant's. */
+bool object_owners_remove(struct object_owners *owners, struct slice id, const char *tenant,
                           const char *provider);
 
 /* How many are known. */

@@ -150,12 +150,149 @@ static void what_nobody_made_may_be_allowed(void **state)
     expect_missing("resp_1");
     call_kit_close();
 
-    open_with(&remote); /* another gateway may have made it */
+    open_with(&remote); /* nobody at any gateway */
     ask("GET", "/v1/files/file-nobody1", JSON, NULL);
+    expect_state(CALL_AT_OBJECTS);
+    call_kit_answer_objects_of(NULL);
     expect_missing("file-nobody1");
     ask("POST", "/v1/responses", JSON, body);
-    assert_int_equal(client.status, 0);
-    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    expect_state(CALL_AT_OBJECTS);
+    call_kit_answer_objects_of(NULL);
+    expect_missing("resp_1");
+    call_kit_close();
+}
+
+/* ---- other gateways ---- */
+
+#define SHARED "unknown_objects: auto\n" ROWS
+
+static const struct call_kit_config fleet = {
+    .first = "context: 8000", .top = SHARED, .remote = true};
+
+static void what_another_gateway_knows_is_its_makers(void **state)
+{
+    (void)state;
+    open_with(&fleet);
+    ask("GET", "/v1/files/file-there1/content", JSON, NULL);
+    expect_state(CALL_AT_OBJECTS);
+    assert_int_equal(call_kit.objects_asked.n, 1);
+    call_kit_answer_objects_of("one");
+    expect_served("/v1/files/file-there1/content");
+    ask("GET", "/v1/files/file-there1", JSON, NULL); /* it is known from then on */
+    expect_served("/v1/files/file-there1");
+    ask("GET", "/v1/files/file-there2", JSON, NULL);
+    call_kit_answer_objects_of("two");
+    expect_missing("file-there2");
+    ask("GET", "/v1/files/file-there2", JSON, NULL);
+    expect_missing("file-there2");
+    ask("POST", "/v1/things?file_id=file-there3", JSON, "{\"input_file_id\":\"file-there4\"}");
+    assert_int_equal(call_kit.objects_asked.n, 2);
+    call_kit_answer_objects_of("one");
+    expect_served("/v1/things?file_id=file-there3");
+    ask("POST", "/v1/responses", JSON, CALL_KIT_NAMES);
+    call_kit_answer_objects_of("two");
+    expect_missing("resp_1");
+    call_kit_close();
+}
+
+/* Below an object of its own, what another gateway knows as somebody else's is not there, and what
+ * nobody knows is the provider's to judge. */
+static void what_is_below_an_object_is_asked_for_too(void **state)
+{
+    (void)state;
+    open_with(&fleet);
+    ask("GET", "/v1/files/file-mine1/parts/part-1", JSON, NULL);
+    call_kit_answer_objects_of(NULL);
+    expect_served("/v1/files/file-mine1/parts/part-1");
+    ask("GET", "/v1/files/file-mine1/parts/file-there1", JSON, NULL);
+    call_kit_answer_objects_of("two");
+    expect_missing("file-there1");
+    call_kit_close();
+}
+
+static void without_the_store_nothing_unknown_may_be_named(void **state)
+{
+    const struct call_kit_config allow = {.top = "unknown_objects: allow\n" ROWS, .remote = true};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        open_with(i == 0 ? &fleet : &allow);
+        ask("GET", "/v1/files/file-there1", JSON, NULL);
+        call_kit_answer_objects(REMOTE_FAILS);
+        expect_gone(503, "store_unavailable", "whose 'file-there1' is cannot be asked");
+        call_kit.objects_away = true;
+        ask("GET", "/v1/files/file-there1", JSON, NULL);
+        expect_gone(503, "store_unavailable", "whose 'file-there1' is cannot be asked");
+        ask("GET", "/v1/files/file-mine1", JSON, NULL);
+        expect_served("/v1/files/file-mine1");
+        ask("GET", "/v1/files/file-other1", JSON, NULL);
+        expect_missing("file-other1");
+        call_kit_close();
+    }
+}
+
+static void a_call_may_ask_about_so_many_objects(void **state)
+{
+    char body[4096] = "{\"file_ids\":[\"file-there0\"";
+    size_t n = strlen(body);
+
+    (void)state;
+    for (int i = 1; i <= 64; i++)
+        n += (size_t)snprintf(body + n, sizeof body - n, ",\"file-there%d\"", i);
+    snprintf(body + n, sizeof body - n, "]}");
+    open_with(&fleet);
+    ask("POST", "/v1/things", JSON, body);
+    expect_missing("file-there64");
+    call_kit_close();
+}
+
+static void what_is_made_and_deleted_is_told_to_all(void **state)
+{
+    struct object_place place;
+
+    (void)state;
+    open_with(&fleet);
+    ask("POST", "/v1/files", JSON, "{}");
+    reply_and_end(200, JSON, "{\"id\":\"file-new1\"}");
+    assert_int_equal(call_kit.objects_put, 1);
+    assert_int_equal(claim("file-new1", &place), OBJECT_MINE);
+    ask("DELETE", "/v1/files/file-new1", JSON, NULL);
+    reply_and_end(200, JSON, "{\"id\":\"file-new1\",\"deleted\":true}");
+    assert_int_equal(call_kit.objects_dropped, 1);
+    assert_int_equal(claim("file-new1", &place), OBJECT_UNKNOWN);
+    /* A reply that repeats the id of somebody at another gateway makes nobody its owner. */
+    ask("POST", "/v1/files", JSON, "{}");
+    reply_and_end(200, JSON, "{\"id\":\"file-there1\"}");
+    assert_int_equal(claim("file-there1", &place), OBJECT_MINE);
+    call_kit.put_refused(call_kit.put_context, &call_kit.put);
+    assert_int_equal(claim("file-there1", &place), OBJECT_UNKNOWN);
+    call_kit_close();
+}
+
+/* Without the store it shows what was made here. */
+static void a_list_asks_for_all_that_the_tenant_has(void **state)
+{
+    (void)state;
+    open_with(&fleet);
+    for (int i = 0; i < 2; i++) {
+        ask("GET", "/v1/files", JSON, NULL);
+        assert_string_equal(call_kit.objects_asked.lister, "one");
+        call_kit_answer_objects(i == 0 ? REMOTE_SAYS_NO : REMOTE_FAILS);
+        assert_int_equal(client.status, 0);
+        reply_and_end(200, JSON, "{\"data\":[{\"id\":\"file-mine1\"},{\"id\":\"file-other1\"}]}");
+        expect_in(client.body, "file-mine1");
+        assert_null(strstr(client.body, "file-other1"));
+    }
+    call_kit_close();
+}
+
+static void a_client_may_leave_while_the_store_is_asked(void **state)
+{
+    (void)state;
+    open_with(&fleet);
+    ask("GET", "/v1/files/file-there1", JSON, NULL);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_expect_released(&client);
     call_kit_close();
 }
 
@@ -506,6 +643,13 @@ int main(void)
         cmocka_unit_test(an_object_in_a_path_is_its_makers),
         cmocka_unit_test(an_id_that_is_too_long_is_nobodys),
         cmocka_unit_test(what_nobody_made_may_be_allowed),
+        cmocka_unit_test(what_another_gateway_knows_is_its_makers),
+        cmocka_unit_test(what_is_below_an_object_is_asked_for_too),
+        cmocka_unit_test(without_the_store_nothing_unknown_may_be_named),
+        cmocka_unit_test(a_call_may_ask_about_so_many_objects),
+        cmocka_unit_test(what_is_made_and_deleted_is_told_to_all),
+        cmocka_unit_test(a_list_asks_for_all_that_the_tenant_has),
+        cmocka_unit_test(a_client_may_leave_while_the_store_is_asked),
         cmocka_unit_test(what_is_shared_is_read_by_everyone_and_changed_by_nobody),
         cmocka_unit_test(a_call_goes_where_its_object_is),
         cmocka_unit_test(an_object_in_a_query_is_its_makers),

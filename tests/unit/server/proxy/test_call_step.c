@@ -19,6 +19,9 @@ static const struct way {
     {"a body that arrives", CALL_READING, {.first = NULL}},
     {"a long body waits for a thread", CALL_PARSING, {.first = NULL}},
     {"a thread reads a long body", CALL_PARSING, {.second = "retries: 0"}},
+    {"whose an object is is asked for",
+     CALL_AT_OBJECTS,
+     {.remote = true, .first = "context: 8000"}},
     {"no slot of the route is free", CALL_AT_SLOT, {.first = ONE_SLOT, .gate = "  " LONG_WAIT}},
     {"no slot of the gate is free", CALL_AT_GATE, {.gate = "  " ONE_SLOT "\n  " LONG_WAIT}},
     {"limits are asked for", CALL_AT_LIMITS, {.remote = true}},
@@ -65,6 +68,9 @@ static void reach(const struct way *way)
     case CALL_PARSING:
         call_client_ask(&client, call_kit_long_body());
         call_kit.job_runs = way->config.second != NULL;
+        break;
+    case CALL_AT_OBJECTS:
+        call_client_ask_at(&client, "/v1/responses", CALL_KIT_NAMES);
         break;
     case CALL_AT_SLOT:
     case CALL_AT_GATE:
@@ -135,6 +141,7 @@ static bool input_of(enum call_event event, int nth, struct call_input *input)
     case CALL_ON_LIMITS:
     case CALL_ON_MONEY:
     case CALL_ON_KEY:
+    case CALL_ON_OBJECTS:
         input->axes = &axes;
         input->money = &money;
         remote_says = (enum call_remote)nth;
@@ -188,6 +195,9 @@ static void send_event(enum call_event event, const struct call_input *input)
         break;
     case CALL_ON_KEY:
         call_kit_answer_key(remote_says);
+        break;
+    case CALL_ON_OBJECTS:
+        call_kit_answer_objects(remote_says);
         break;
     case CALL_ON_REPLY_HEAD:
         out->out.sent = out->out.head_seen = true;

@@ -43,6 +43,9 @@ static void random_event(struct random *random)
         else if (choice > 4)
             call_kit_parse();
         break;
+    case CALL_AT_OBJECTS:
+        call_kit_answer_objects((enum call_remote)(pick % 3));
+        break;
     case CALL_AT_LIMITS:
         call_kit_answer_limits((enum call_remote)(pick % 3));
         break;
@@ -89,7 +92,7 @@ static void random_walks_leave_nothing_behind(void **state)
     static const struct call_kit_config configs[] = {
         {.provider = "    on_disconnect: drain", .first = "fallback: [second]"},
         {.first = "retries: 0, fallback: [second]"},
-        {.remote = true, .first = "fallback: [second]"},
+        {.remote = true, .first = "fallback: [second], context: 8000"},
         {.remote = true, .key = "concurrency: 1"},
     };
     bool seen[CALL_STATE_COUNT] = {false};
@@ -104,7 +107,12 @@ static void random_walks_leave_nothing_behind(void **state)
             call_kit.limits = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
             call_kit.money = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
             call_kit.key = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
-            call_client_begin(&client, -1);
+            if (random_bits(&random) % 4 == 0) {
+                call_client_begin_at(&client, "POST", "/v1/responses", -1);
+                call_client_body(&client, CALL_KIT_NAMES);
+            } else {
+                call_client_begin(&client, -1);
+            }
             while (client.call->state != CALL_FREED && steps++ < 1000) {
                 seen[client.call->state] = true;
                 random_event(&random);
