@@ -316,8 +316,8 @@ struct call_objects {
     char made[OBJECT_ID_MAX];
     struct object_scan *scan; /* null: none yet */
 
-    /* With a remote store: those that are not known here, which it is asked for before the call goes
-     * on. They are the same for as long as the call is. */
+    /* With a remote store: those not known here, which it is asked for before the call goes
+     * on. They do not change after that. */
     struct object_unknown *unknown; /* null: none */
     size_t n_unknown, unknown_room;
     struct remote_objects_ask *ask; /* on its way; null: not */

@@ -30,7 +30,7 @@
 #include "server/proxy/call.h"
 #include "server/runtime/object_owners.h"
 
-enum { UNKNOWN_MAX = 64 }; /* that a call may ask the remote store about */
+enum { UNKNOWN_MAX = 64 }; /* objects that a call may ask the remote store about */
 
 /* ---- Whose ---- */
 
@@ -364,7 +364,7 @@ bool call_objects_at(const struct call *call, const struct provider *provider)
 
 /* ---- The reply ---- */
 
-/* As other gateways know it. */
+/* The object as other gateways know it. */
 static struct remote_object shared_object(const struct call *call, struct slice id, bool response)
 {
     struct remote_object object = {.tenant = slice_of(call_tenant(call)->name),
@@ -451,7 +451,7 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
                                      call_provider(call)->config->name) &&
                 call->gateway->remote != NULL) {
                 struct remote_object object = shared_object(call, objects->last, false);
-                if (objects->key != NULL) /* that it was made with */
+                if (objects->key != NULL) /* it was made with that one */
                     object.key = slice_of(objects->key);
                 call->env->objects_drop(call->worker->port, &object);
             }

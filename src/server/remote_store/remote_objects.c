@@ -25,7 +25,7 @@ enum {
     NAME_BYTES = 1024,
     TEXT_BYTES = 2048,
     NUMBER_BYTES = 24,
-    LISTED_MAX = 10000,   /* of a tenant */
+    LISTED_MAX = 10000,   /* objects of one tenant in its set */
     UNSENT_MAX = 1 << 14, /* records that wait for Redis; what comes then is known here alone */
 };
 
@@ -40,7 +40,7 @@ struct object_write {
     void *context;
     uint8_t hash[REMOTE_OBJECT_HASH];  /* where it can be */
     const struct redis_script *script; /* null: a command, whose words these are */
-    size_t n_words;                    /* the first is the key of a script */
+    size_t n_parts;                    /* the first is the key of a script */
     struct slice words[4];
     char bytes[];
 };
@@ -55,7 +55,7 @@ struct object_question {
 struct remote_objects_ask {
     const struct remote_objects_ops *ops;
     void *context;
-    struct slice tenant; /* of the set; points into `name` */
+    struct slice tenant; /* whose set it is; points into `name` */
     size_t in_flight;
     bool told; /* its owner knows, or does not want to */
     char name[NAME_BYTES];
@@ -168,9 +168,9 @@ static void send_write(struct object_write *write)
 
     if (write->script != NULL)
         redis_eval(redis, &write->ask, write->script, write->words, 1, write->words + 1,
-                   write->n_words - 1);
+                   write->n_parts - 1);
     else
-        redis_command(redis, &write->ask, write->words, write->n_words, 1);
+        redis_command(redis, &write->ask, write->words, write->n_parts, 1);
 }
 
 static void end_write(struct object_write *write)
@@ -238,21 +238,21 @@ static void write_again(void *arg)
 /* Copies the words. Null: there is no memory, or too many wait, and it is not written. */
 static struct object_write *write_new(struct remote_objects *objects,
                                       const struct redis_script *script, const struct slice *words,
-                                      size_t n_words)
+                                      size_t n_parts)
 {
     struct object_write *write;
     size_t bytes = 0;
 
-    assert(n_words <= sizeof write->words / sizeof write->words[0]);
-    for (size_t i = 0; i < n_words; i++)
+    assert(n_parts <= sizeof write->words / sizeof write->words[0]);
+    for (size_t i = 0; i < n_parts; i++)
         bytes += words[i].n;
     if (objects->n_writes >= UNSENT_MAX || (write = malloc(sizeof *write + bytes)) == NULL)
         return NULL;
     *write = (struct object_write){.objects = objects};
     write->script = script;
-    write->n_words = n_words;
+    write->n_parts = n_parts;
     bytes = 0;
-    for (size_t i = 0; i < n_words; i++) {
+    for (size_t i = 0; i < n_parts; i++) {
         memcpy(write->bytes + bytes, words[i].at, words[i].n);
         write->words[i] = (struct slice){write->bytes + bytes, words[i].n};
         bytes += words[i].n;

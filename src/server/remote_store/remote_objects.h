@@ -22,7 +22,7 @@
 #define REMOTE_OBJECT_HASH 16
 
 struct remote_object {
-    uint8_t hash[REMOTE_OBJECT_HASH]; /* of its id */
+    uint8_t hash[REMOTE_OBJECT_HASH]; /* the hash of its id */
     struct slice tenant, provider, key;
     int kind;
 };

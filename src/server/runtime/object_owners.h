@@ -13,8 +13,8 @@
  *                there are `max`, the tenant that has the most of a kind loses its oldest of it: no
  *                number of objects that one tenant makes costs another its own.
  *
- *     shared     where the store is Redis, with all gateways: remote_store/remote_objects.h. What is
- *                learned from there is in memory alone.
+ *     shared     where the store is Redis, with all gateways: remote_store/remote_objects.h. What
+ *                comes from there is in memory alone.
  *
  * Threads: from any. A lock is held for some comparisons, never over I/O.
  */

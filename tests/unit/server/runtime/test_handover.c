@@ -100,7 +100,7 @@ static int open_hasty_world(void **state)
     return open_world_with(1, 1, 64 << 20);
 }
 
-/* That in which nobody accepts is. */
+/* The step in which nobody accepts is late. */
 static int open_impatient_world(void **state)
 {
     (void)state;
