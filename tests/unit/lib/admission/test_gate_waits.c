@@ -1,6 +1,8 @@
 /* test_gate_waits.c - how long a call may wait where the gate derives that by itself. */
 #include "gate_kit.h"
 
+#include <math.h>
+
 #define NOW 1000
 
 static struct tg_gate_config auto_waits(struct gate_log *log, int64_t slots)
@@ -109,6 +111,30 @@ static void another_negative_wait_is_refused(void **state)
     assert_null(gate);
 }
 
+/* What a foreseen wait is made of: the mean of the first 64 calls that held a slot; each later call
+ * moves it by a sixty-fourth of the difference. */
+static void how_long_slots_are_held_is_a_moving_mean(void **state)
+{
+    static struct gate_log log;
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    struct tg_gate *gate = must_gate(&config);
+    tg_ms now = 100000;
+
+    (void)state;
+    assert_true(stats_of_gate(gate).slot_ms == -1);
+    for (int i = 0; i < 64; i++) {
+        tg_lease lease = must_allow(gate, &call, now);
+        now += i % 2 ? 300 : 100;
+        assert_true(finish(gate, lease, now));
+    }
+    assert_true(fabs(stats_of_gate(gate).slot_ms - 200) < 1e-9);
+    tg_lease lease = must_allow(gate, &call, now);
+    assert_true(finish(gate, lease, now + 840));
+    assert_true(fabs(stats_of_gate(gate).slot_ms - 210) < 1e-9);
+    tg_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +142,7 @@ int main(void)
         cmocka_unit_test(a_call_that_takes_long_may_wait_as_long),
         cmocka_unit_test(nobody_waits_past_his_own_deadline),
         cmocka_unit_test(another_negative_wait_is_refused),
+        cmocka_unit_test(how_long_slots_are_held_is_a_moving_mean),
     };
     return cmocka_run_group_tests_name("gate_waits", tests, NULL, NULL);
 }

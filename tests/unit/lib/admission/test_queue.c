@@ -112,6 +112,33 @@ static void who_was_just_served_waits_its_turn_when_it_comes_back(void **state)
     queue_fini(&line.queue);
 }
 
+/* The first call says how long a tenant holds a slot; each later one moves that by a sixteenth of the
+ * difference. A call that never ran says nothing. */
+static void the_slot_time_of_a_tenant_is_a_moving_mean(void **state)
+{
+    static const struct {
+        int64_t slot_ms;
+        bool has_run;
+        double mean;
+    } rows[] = {{160, true, 160}, {320, true, 170}, {0, false, 170}, {10, true, 160}};
+    static struct line line;
+    struct ticket *ticket;
+
+    (void)state;
+    line_begin(&line);
+    push(&line, TG_PRIORITY_NORMAL, 0);
+    assert_true(queue_slot_ms(&line.queue, TG_PRIORITY_NORMAL, id_of(0)) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        push(&line, TG_PRIORITY_NORMAL, 0); /* one waits on, so that the tenant is not forgotten */
+        ticket = serve(&line);
+        assert_non_null(ticket);
+        queue_settle(&line.queue, ticket, rows[i].slot_ms, 0, rows[i].has_run);
+        assert_true(queue_slot_ms(&line.queue, TG_PRIORITY_NORMAL, id_of(0)) == rows[i].mean);
+    }
+    assert_true(queue_slot_ms(&line.queue, TG_PRIORITY_NORMAL, id_of(1)) == 0);
+    queue_fini(&line.queue);
+}
+
 /* Idle flows are kept as long as they are few; of many, those that are behind are forgotten, and if
  * that is not enough, all: names that anybody may invent do not fill memory. */
 static void idle_flows_are_bounded(void **state)
@@ -329,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_go_ahead_as_were_foreseen),
         cmocka_unit_test(who_was_just_served_waits_its_turn_when_it_comes_back),
+        cmocka_unit_test(the_slot_time_of_a_tenant_is_a_moving_mean),
         cmocka_unit_test(idle_flows_are_bounded),
         cmocka_unit_test(work_is_shared_by_weight_and_nobody_starves),
         cmocka_unit_test(being_idle_gains_nothing),

@@ -142,6 +142,40 @@ static void a_budget_that_others_have_reserved_may_be_asked_again(void **state)
     end();
 }
 
+/* The remote store says how large the budget is that refused, and for how long, and may not say
+ * whose: the name is that of whoever has such a budget. */
+static void a_budget_that_the_store_refuses_is_named_by_whose_it_is(void **state)
+{
+    static const struct {
+        enum tg_per per;
+        tg_micro amount;
+        const char *text;
+    } rows[] = {
+        {TG_PER_DAY, 70000000, "budget of everyone: 70 USD a day"},
+        {TG_PER_DAY, 9000000, "budget of tenant one: 9 USD a day"},
+        {TG_PER_WEEK, 5000000, "budget of user u of tenant one: 5 USD a week"},
+        {TG_PER_WEEK, 6000000, "budget of tenant one: 6 USD a week"}, /* changed a moment ago */
+    };
+    const struct call_kit_config config = {
+        .remote = true,
+        .top = "budgets: [{usd: 70, per: day}]\n",
+        .tenant = "budgets: [{usd: 9, per: day}], "
+                  "users: {from: \"header:x-user\", each: {budgets: [{usd: 5, per: week}]}}"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_says("x-user", "u");
+        call_kit.money = REMOTE_SAYS_NO;
+        call_kit.money_no = (struct tg_money_answer){
+            .per = rows[i].per, .amount = rows[i].amount, .used = rows[i].amount};
+        call_client_ask(&client, CALL_KIT_BODY);
+        expect_in(client.body, rows[i].text);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 static void money_that_cannot_be_reserved_is_explained(void **state)
 {
     static const struct {
@@ -1056,6 +1090,7 @@ int main(void)
         cmocka_unit_test(a_refusal_by_money_names_whose_budget_it_is),
         cmocka_unit_test(a_refusal_suggests_nothing_that_does_not_fit),
         cmocka_unit_test(a_budget_that_others_have_reserved_may_be_asked_again),
+        cmocka_unit_test(a_budget_that_the_store_refuses_is_named_by_whose_it_is),
         cmocka_unit_test(money_that_cannot_be_reserved_is_explained),
         cmocka_unit_test(limits_that_cannot_be_checked_are_explained),
         cmocka_unit_test(a_call_that_is_refused_by_its_budget_keeps_no_rate),
