@@ -515,6 +515,114 @@ static void a_drained_reply_is_not_paused(void **state)
     end();
 }
 
+/* ---- what the provider says of its load ---- */
+
+#define ONE_KEY_PROVIDER                                    \
+    "  s: {api: openai, base_url: \"http://127.0.0.1:1\", " \
+    "keys: [{name: s1, secret: \"${CALL_KIT_SECRET}\"}]}\n"
+#define LEARNS                                                            \
+    "price: {input: 1, output: 2}, max_output_tokens: 4096, retries: 0, " \
+    "concurrency: {law: auto, initial: 10, min: 1, max: 20}"
+
+static int64_t limit_of_route(void)
+{
+    struct tg_law_metrics law;
+
+    tg_gate_get_law(client.call->slot.gate, &law);
+    return law.limit;
+}
+
+/* A provider that says how many calls it will take, or that it has too much to do, bounds the law of
+ * the route. What is said of one key among several bounds nothing: the pool passes that key over. */
+static void a_provider_bounds_its_route_by_what_it_says(void **state)
+{
+    static const struct {
+        const char *model;
+        int status;
+        const char *name, *value;
+        int64_t limit;
+    } rows[] = {
+        {"single", 200, "x-ratelimit-remaining-requests", "3", 4}, /* and the one that runs */
+        {"picked", 200, "x-ratelimit-remaining-requests", "3", 4},
+        {"double", 200, "x-ratelimit-remaining-requests", "3", 10},
+        {"single", 200, "x-unknown", "3", 10},
+        {"single", 404, "x-ratelimit-remaining-requests", "3", 10},
+        {"single", 429, "retry-after", "5", 1},
+        {"picked", 429, "retry-after", "5", 1},
+        {"double", 429, "retry-after", "5", 10},
+        {"double", 503, "retry-after", "5", 1},
+        {"double", 503, "x-unknown", "5", 10},
+        {"double", 529, "retry-after", "5", 1},
+        {"double", 504, "retry-after", "5", 10},
+    };
+    const struct call_kit_config config = {
+        .providers = ONE_KEY_PROVIDER,
+        .models = "  single: {provider: s, " LEARNS "}\n"
+                  "  double: {provider: p, " LEARNS "}\n"
+                  "  picked: {provider: p, " LEARNS ", "
+                  "keys: [{name: own, secret: \"${CALL_KIT_SECRET}\"}]}\n"};
+    char body[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        if (strcmp(rows[i].name, "x-ratelimit-remaining-requests") == 0)
+            call_out_says("x-ratelimit-reset-requests", "10s");
+        call_out_says(rows[i].name, rows[i].value);
+        snprintf(body, sizeof body, "{\"model\":\"%s\",\"messages\":[],\"max_tokens\":9}",
+                 rows[i].model);
+        call_client_ask(&client, body);
+        assert_int_equal(limit_of_route(), 10);
+        call_out_head(call_kit_out(), rows[i].status, JSON);
+        if (limit_of_route() != rows[i].limit)
+            fail_msg("row %zu: the limit is %d", i, (int)limit_of_route());
+        call_client_gone(&client, HTTP_HANGUP);
+        call_kit_close();
+    }
+}
+
+/* A passthrough has no route whose law could learn, and its stream passes as it comes. */
+static void a_stream_of_a_passthrough_passes(void **state)
+{
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0.000033}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/audio", "{}");
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(), CHUNK);
+    expect_state(CALL_ANSWERING);
+    assert_string_equal(client.body, CHUNK);
+    call_out_end(call_kit_out());
+    assert_int_equal(client.call->spent, 33);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* A type that is shorter than that of a stream is that of none; its letters may be of any case, and
+ * parameters may follow. */
+static void only_a_stream_of_events_is_read_as_one(void **state)
+{
+    static const struct {
+        const char *type;
+        bool events;
+    } rows[] = {{"text/event-strea", false},
+                {"text/event-stream", true},
+                {"Text/Event-Stream;x", true},
+                {"text/event_stream", false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(NULL);
+        call_client_ask(&client, CALL_KIT_STREAM);
+        call_out_head(call_kit_out(), 200, rows[i].type);
+        assert_int_equal(client.call->attempt.events, rows[i].events);
+        call_client_gone(&client, HTTP_HANGUP);
+        call_kit_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +651,9 @@ int main(void)
         cmocka_unit_test(each_attempt_is_read_from_its_beginning),
         cmocka_unit_test(a_provider_is_paused_above_the_mark_only),
         cmocka_unit_test(a_drained_reply_is_not_paused),
+        cmocka_unit_test(a_provider_bounds_its_route_by_what_it_says),
+        cmocka_unit_test(a_stream_of_a_passthrough_passes),
+        cmocka_unit_test(only_a_stream_of_events_is_read_as_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -917,6 +917,91 @@ static void a_whole_reply_that_was_never_asked_for_is_tried_again(void **state)
     end();
 }
 
+/* Each key of a route is tried before one is tried again, but for the first retry after a failure
+ * that may pass. */
+static void keys_that_were_tried_come_last(void **state)
+{
+    char first[600];
+    size_t n = (size_t)snprintf(first, sizeof first, "retries: 5, keys: [");
+    const struct route_key *tried[5];
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        n += (size_t)snprintf(first + n, sizeof first - n,
+                              "%s{name: k%d, secret: \"${CALL_KIT_SECRET}\"}", i ? ", " : "", i);
+    snprintf(first + n, sizeof first - n, "]");
+    const struct call_kit_config config = {
+        .first = first, .top = "retry_budget: {ratio: 1, min_per_s: 100}\n"};
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (size_t i = 0; i < COUNT_OF(tried); i++) {
+        expect_state(CALL_ASKING);
+        tried[i] = client.call->last_key;
+        call_out_reply(call_kit_out(), 500, JSON, "{}");
+        call_kit_pass(call_kit.last_timer);
+    }
+    assert_ptr_equal(tried[0], tried[1]); /* once more */
+    for (size_t i = 1; i < COUNT_OF(tried); i++)
+        for (size_t j = 1; j < i; j++)
+            assert_ptr_not_equal(tried[i], tried[j]);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* So many keys may be turned away that a call cannot remember them all; it ends with its retries. */
+static void more_keys_are_turned_away_than_are_remembered(void **state)
+{
+    enum { KEYS = CALL_TRIED_MAX + 4 };
+    char first[2000];
+    size_t n = (size_t)snprintf(first, sizeof first, "retries: %d, keys: [", KEYS - 1);
+
+    (void)state;
+    for (int i = 0; i < KEYS; i++)
+        n += (size_t)snprintf(first + n, sizeof first - n,
+                              "%s{name: k%d, secret: \"${CALL_KIT_SECRET}\"}", i ? ", " : "", i);
+    snprintf(first + n, sizeof first - n, "]");
+    const struct call_kit_config config = {
+        .first = first, .top = "retry_budget: {ratio: 1, min_per_s: 100}\n"};
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    for (int i = 0; i < KEYS; i++) {
+        expect_state(CALL_ASKING);
+        call_out_reply(call_kit_out(), 401, JSON, "{}");
+        call_kit_pass(call_kit.last_timer);
+    }
+    expect_state(CALL_OVER);
+    assert_string_equal(client.reason, "upstream_credentials");
+    assert_int_equal(client.call->attempts, KEYS);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* What a certificate is refused for is told; other failures have the text of their cause alone. */
+static void the_text_of_a_certificate_is_told(void **state)
+{
+    static const struct {
+        enum http_cause cause;
+        const char *text, *told;
+    } rows[] = {
+        {HTTP_CAUSE_CERTIFICATE, "certificate: expired", "certificate: expired"},
+        {HTTP_CAUSE_CERTIFICATE, NULL, "certificate"},
+        {HTTP_CAUSE_REFUSED, "10.0.0.1: refused", "refused"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&(struct call_kit_config){.first = "retries: 0"});
+        call_client_ask(&client, CALL_KIT_BODY);
+        struct call_out *out = call_kit_out();
+        out->out.cause = rows[i].cause;
+        out->out.ops->failed(&out->out, HTTP_UNREACHABLE, rows[i].text);
+        out->over = true;
+        assert_string_equal(client.call->cause, rows[i].told);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -959,6 +1044,9 @@ int main(void)
         cmocka_unit_test(a_fallback_leaves_the_slot_of_its_route),
         cmocka_unit_test(a_whole_reply_that_timed_out_is_not_tried_again),
         cmocka_unit_test(a_whole_reply_that_was_never_asked_for_is_tried_again),
+        cmocka_unit_test(keys_that_were_tried_come_last),
+        cmocka_unit_test(more_keys_are_turned_away_than_are_remembered),
+        cmocka_unit_test(the_text_of_a_certificate_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

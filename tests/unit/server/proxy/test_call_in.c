@@ -931,6 +931,90 @@ static void retries_are_earned_by_calls(void **state)
     }
 }
 
+/* What is not there is told in the words of the API whose path it is like. */
+static void what_is_not_there_is_told_in_the_form_of_its_api(void **state)
+{
+    static const struct {
+        const char *path;
+        bool anthropic;
+    } rows[] = {{"/v1/messages/batches", true},
+                {"/v1/messages/", true},
+                {"/v1/message", false},
+                {"/v1/nothing/there", false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(NULL);
+        call_client_begin_at(&client, "POST", rows[i].path, 0);
+        assert_int_equal(strstr(client.body, "\"type\":\"error\"") != NULL, rows[i].anthropic);
+        expect_refused(404, "not_found");
+        call_kit_close();
+    }
+}
+
+/* A thread that has no memory to read says so. */
+static void a_thread_without_memory_is_no_fault_of_the_client(void **state)
+{
+    (void)state;
+    begin(&(struct call_kit_config){.first = "context: 100000"});
+    call_client_ask(&client, call_kit_long_body());
+    expect_state(CALL_PARSING);
+    struct net_job *job = call_kit.job;
+    call_kit.job = NULL;
+    job->run(job, NULL);
+    job->done.run(job->done.arg);
+    expect_refused(503, "memory_pressure");
+    call_kit_close();
+}
+
+/* A call that goes to a model of ours needs no row among the tenant's endpoints. */
+static void endpoints_are_of_passthroughs_alone(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "endpoints: [/v1/other], budgets: [{usd: 100, per: total}]",
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0},\n"
+               "  {path: /v1/other, provider: p, per_call: 0}]\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_client_ask_at(&client, "/v1/audio", "{}");
+    expect_refused(404, "not_found");
+    call_kit_close();
+}
+
+/* Without a remote store there is nobody who could know of a refusal. */
+static void nobody_is_asked_for_refusals_of_others_without_a_store(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_kit.limits_known = true;
+    call_client_begin(&client, 20000);
+    expect_state(CALL_READING);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_close();
+}
+
+/* A body may have a single byte. */
+static void a_body_of_one_byte_is_sent_whole(void **state)
+{
+    (void)state;
+    begin(&(struct call_kit_config){
+        .top = "passthrough: [{path: /v1/other, provider: p, per_call: 0}]\n"});
+    call_client_new(&client);
+    client.in.head.target = slice_of("/v1/other");
+    client.fields[1].value = slice_of("audio/wav");
+    call_step(client.call, CALL_ON_HEAD, NULL);
+    call_client_body(&client, "x");
+    call_client_end(&client);
+    assert_string_equal(call_kit_out()->body, "x");
+    assert_int_equal(call_kit_out()->length, 1);
+    assert_int_equal(call_kit_out()->finished, 1);
+    reply_and_end(200, JSON, "{}");
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -973,6 +1057,11 @@ int main(void)
         cmocka_unit_test(a_deadline_counts_from_the_head_of_the_request),
         cmocka_unit_test(a_passthrough_has_times_of_its_own),
         cmocka_unit_test(retries_are_earned_by_calls),
+        cmocka_unit_test(what_is_not_there_is_told_in_the_form_of_its_api),
+        cmocka_unit_test(a_thread_without_memory_is_no_fault_of_the_client),
+        cmocka_unit_test(endpoints_are_of_passthroughs_alone),
+        cmocka_unit_test(nobody_is_asked_for_refusals_of_others_without_a_store),
+        cmocka_unit_test(a_body_of_one_byte_is_sent_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

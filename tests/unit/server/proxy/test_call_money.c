@@ -1083,6 +1083,106 @@ static void a_client_is_told_when_a_window_has_room(void **state)
     end();
 }
 
+/* A budget of the smallest amount there is can be what a call can never fit into, and one in shadow
+ * cannot. */
+static void only_budgets_that_refuse_say_what_never_fits(void **state)
+{
+    static const struct {
+        const char *budgets, *reason;
+    } rows[] = {
+        {"{usd: 0.000001, per: day}", "request_exceeds_limit"},
+        {"{usd: 0, per: day}", "budget"},
+        {"{usd: 0.0001, per: week, mode: shadow}, {usd: 0, per: day}", "budget"},
+    };
+    char tenant[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(tenant, sizeof tenant, "budgets: [%s]", rows[i].budgets);
+        begin(&(struct call_kit_config){.tenant = tenant});
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_string_equal(client.reason, rows[i].reason);
+        assert_int_equal(strstr(client.body, "never fit") != NULL,
+                         strcmp(rows[i].reason, "budget") != 0);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+/* What no budget in shadow would have refused is not counted. */
+static void what_a_shadow_allows_is_not_counted(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "budgets: [{usd: 9, per: total, mode: shadow}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_int_equal(client.call->notes.would_deny, 0);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* What only looks, deletes or cancels costs nothing, whatever a call of the path costs. */
+static void only_what_starts_work_has_the_price_of_its_path(void **state)
+{
+    static const struct {
+        const char *method, *path;
+        tg_micro asked;
+    } rows[] = {{"POST", "/v1/jobs/a", 33}, {"PUT", "/v1/jobs/a", 33}, {"GET", "/v1/jobs/a", 0}, {"HEAD", "/v1/jobs/a", 0}, {"DELETE", "/v1/jobs/a", 0}, {"OPTIONS", "/v1/jobs/a", 0}, {"POST", "/v1/jobs/cancel", 0}, {"POST", "/v1/jobs/cancel/x", 33}};
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: \"/v1/jobs/*\", provider: p, per_call: 0.000033}]\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_begin_at(&client, rows[i].method, rows[i].path, 0);
+        call_client_end(&client);
+        expect_state(CALL_ASKING);
+        assert_int_equal(client.call->attempt.asked, rows[i].asked);
+        reply_and_end(200, JSON, "{}");
+        call_kit_close();
+    }
+}
+
+/* What this gateway's own books refuse, the store is not asked for. */
+static void what_is_refused_here_is_not_asked_elsewhere(void **state)
+{
+    const struct call_kit_config config = {.remote = true,
+                                           .tenant = "budgets: [{usd: 0.0001, per: total}]"};
+
+    (void)state;
+    begin(&config);
+    call_kit.money = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_null(call_kit.money_asked);
+    assert_int_equal(client.status, 400);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* Of keys that rest, the client is told of the one that will be the first. */
+static void a_client_is_told_of_the_key_that_rests_least(void **state)
+{
+    static const char *const rests[][2] = {{"20", "40"}, {"40", "20"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rests); i++) {
+        begin(&(struct call_kit_config){.first = "retries: 1"});
+        call_out_says("retry-after", rests[i][0]);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(1);
+        call_kit.n_reply = 0;
+        call_out_says("retry-after", rests[i][1]);
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        assert_int_equal(client.status, 429);
+        assert_in_range(field_of(&client, "retry-after-ms"), 19990, 22000);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1126,6 +1226,11 @@ int main(void)
         cmocka_unit_test(one_key_that_was_tried_is_told_like_all),
         cmocka_unit_test(keys_that_all_rest_are_told_before_the_last_failure),
         cmocka_unit_test(a_client_is_told_when_a_window_has_room),
+        cmocka_unit_test(only_budgets_that_refuse_say_what_never_fits),
+        cmocka_unit_test(what_a_shadow_allows_is_not_counted),
+        cmocka_unit_test(only_what_starts_work_has_the_price_of_its_path),
+        cmocka_unit_test(what_is_refused_here_is_not_asked_elsewhere),
+        cmocka_unit_test(a_client_is_told_of_the_key_that_rests_least),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -637,6 +637,72 @@ static void a_streamed_response_is_its_callers(void **state)
     call_kit_close();
 }
 
+/* Only responses are forgotten as soon as their provider forgets them. */
+static void what_is_no_response_is_remembered_as_long_as_a_file(void **state)
+{
+    (void)state;
+    open_with(&strict);
+    ask("POST", "/v1/things", "audio/wav", "sound");
+    reply_and_end(200, JSON, "{\"id\":\"vs_new1\"}");
+    ask("POST", "/v1/things", "audio/wav", "sound");
+    reply_and_end(200, JSON, "{\"id\":\"batch_new1\"}");
+    tg_ms later = wall() + OBJECT_RESPONSE_MS + 1;
+    struct object_owners *owners = call_kit.gateway->owners;
+    assert_int_equal(object_owners_find(owners, SLICE("vs_new1"), "one", later, NULL), OBJECT_MINE);
+    assert_int_equal(object_owners_find(owners, SLICE("batch_new1"), "one", later, NULL),
+                     OBJECT_MINE);
+    call_kit_close();
+}
+
+/* A passthrough goes where its path says; an object in its body that is elsewhere is not there. So
+ * it is with the model of a call and an object that it names. */
+static void an_object_of_another_provider_is_not_at_this_one(void **state)
+{
+    const struct call_kit_config config = {
+        .providers = "  q: {api: openai, base_url: \"http://127.0.0.1:1\", "
+                     "keys: [{name: q1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+        .top = REFUSE};
+
+    (void)state;
+    begin(&config);
+    made_by("one", "file-there1", "q");
+    made_by("one", "resp_there1", "q");
+    ask("POST", "/v1/things", JSON, "{\"file_id\":\"file-there1\"}");
+    expect_gone(404, "object_not_found", "the object that this call names is at provider q");
+    ask("POST", "/v1/responses", JSON,
+        "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":10,"
+        "\"previous_response_id\":\"resp_there1\"}");
+    expect_gone(404, "object_not_found",
+                "the object that this call names is at provider q, and its model is not");
+    call_kit_close();
+}
+
+/* A name that has not the form of an id may be its tenant's own, and is served as any. */
+static void a_name_that_is_no_id_may_be_an_objects(void **state)
+{
+    (void)state;
+    open_with(&strict);
+    made_by("one", "mine", "p");
+    made_by("two", "others", "p");
+    ask("GET", "/v1/files/mine", JSON, NULL);
+    expect_served("/v1/files/mine");
+    ask("GET", "/v1/files/others", JSON, NULL);
+    expect_missing("others");
+    call_kit_close();
+}
+
+/* A body with many values is read on a thread, whatever its path. */
+static void a_long_body_of_a_passthrough_is_read_on_a_thread(void **state)
+{
+    (void)state;
+    open_with(&strict);
+    ask("POST", "/v1/things", JSON, call_kit_long_body());
+    expect_state(CALL_PARSING);
+    call_kit_parse();
+    expect_served("/v1/things");
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -664,6 +730,10 @@ int main(void)
         cmocka_unit_test(a_response_is_its_callers),
         cmocka_unit_test(a_response_is_forgotten_before_a_file),
         cmocka_unit_test(a_streamed_response_is_its_callers),
+        cmocka_unit_test(what_is_no_response_is_remembered_as_long_as_a_file),
+        cmocka_unit_test(an_object_of_another_provider_is_not_at_this_one),
+        cmocka_unit_test(a_name_that_is_no_id_may_be_an_objects),
+        cmocka_unit_test(a_long_body_of_a_passthrough_is_read_on_a_thread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,6 +293,81 @@ static void nothing_is_recorded_unless_it_is_asked_for(void **state)
     call_kit_close();
 }
 
+/* Times of the provider are the wall clock's; those of a recording are the gate's. */
+static void what_a_provider_says_of_its_room_is_recorded(void **state)
+{
+    const struct call_kit_config config = {
+        .providers = "  s: {api: openai, base_url: \"http://127.0.0.1:1\", "
+                     "keys: [{name: s1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+        .models = "  single: {provider: s, price: {input: 1, output: 2}, "
+                  "max_output_tokens: 4096}\n"};
+    char text[100];
+
+    (void)state;
+    record(&config);
+    call_out_says("x-ratelimit-remaining-requests", "3");
+    call_out_says("x-ratelimit-reset-requests", "10s");
+    call_client_ask(&client, "{\"model\":\"single\",\"messages\":[],\"max_tokens\":9}");
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    snprintf(text, sizeof text, "room\",\"room\":3,\"until\":%lld\n",
+             (long long)(call_kit.now + 10000));
+    expect_in(ops(), text);
+    call_kit_close();
+}
+
+static void a_key_that_others_have_used_up_is_recorded(void **state)
+{
+    const struct call_kit_config config = {.remote = true};
+    char text[200];
+
+    (void)state;
+    record(&config);
+    call_kit.key = REMOTE_SAYS_LATER;
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_kit_answer_key(REMOTE_SAYS_NO);
+    call_kit_answer_key(REMOTE_SAYS_YES);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    snprintf(text, sizeof text,
+             ",\"to\":\"key\",\"key\":K\n"
+             "key_held\",\"why\":\"busy\",\"of_group\":false,\"until\":%lld,\"room\":-1\n",
+             (long long)(call_kit.now + 1000));
+    expect_in(ops(), text);
+    call_kit_close();
+}
+
+/* A recording of a call is bounded. What finds no room in it is counted, nothing of it is written,
+ * and the call goes on. */
+static void operations_that_find_no_room_are_counted(void **state)
+{
+    static char long_text[RECORD_TRAIL_MAX + 1];
+    const struct call_kit_config config = {.remote = true, .first = "retries: 1"};
+
+    (void)state;
+    memset(long_text, 'x', sizeof long_text - 1);
+    record(&config);
+    call_kit.key = REMOTE_SAYS_LATER;
+    call_client_begin(&client, (int64_t)strlen(CALL_KIT_STREAM));
+    call_client_body(&client, CALL_KIT_STREAM);
+    struct record_trail *trail = &client.call->trail;
+    assert_true(record_op(trail, 1, call_kit.now, "long"));
+    record_word(trail, "text", long_text);
+    record_op_end(trail);
+    size_t written = trail->out.text.size;
+    call_client_end(&client);
+    call_kit_answer_key(REMOTE_SAYS_NO);
+    uint64_t lost = trail->lost;
+    assert_true(lost > 0);
+    call_kit_answer_key(REMOTE_SAYS_YES);
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    assert_true(trail->lost > lost);
+    call_kit.key = REMOTE_FAILS;
+    call_kit_pass(200);
+    expect_state(CALL_OVER);
+    assert_int_equal(trail->out.text.size, written);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +382,9 @@ int main(void)
         cmocka_unit_test(a_response_that_goes_on_prefers_its_key),
         cmocka_unit_test(a_passthrough_is_recorded_without_a_model),
         cmocka_unit_test(nothing_is_recorded_unless_it_is_asked_for),
+        cmocka_unit_test(what_a_provider_says_of_its_room_is_recorded),
+        cmocka_unit_test(a_key_that_others_have_used_up_is_recorded),
+        cmocka_unit_test(operations_that_find_no_room_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -619,6 +619,38 @@ static void a_response_stays_at_the_key_of_the_one_before(void **state)
     call_kit_close();
 }
 
+/* OpenAI's own models know the newer name of a bound; what the file says comes first. */
+static void a_bound_has_the_name_that_its_provider_knows(void **state)
+{
+    static const struct {
+        const char *host, *field, *sent;
+    } rows[] = {
+        {"api.openai.com", NULL, "\"max_completion_tokens\":77"},
+        {"api.openai.com", "max_tokens", "\"max_tokens\":77"},
+        {"api.example.com", NULL, "\"max_tokens\":77"},
+        {"api.example.com", "max_completion_tokens", "\"max_completion_tokens\":77"},
+    };
+    char provider[300];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(provider, sizeof provider,
+                 "  o: {api: openai, base_url: \"https://%s\", %s%s%s"
+                 "keys: [{name: o1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+                 rows[i].host, rows[i].field ? "output_field: " : "",
+                 rows[i].field ? rows[i].field : "", rows[i].field ? ", " : "");
+        const struct call_kit_config config = {
+            .providers = provider,
+            .models = "  m: {provider: o, price: {input: 1, output: 2}, max_output_tokens: 4096, "
+                      "on_unbounded: clamp, clamp_to: 77}\n"};
+        begin(&config);
+        call_client_ask(&client, "{\"model\":\"m\",\"messages\":[]}");
+        expect_in(call_kit_out()->body, rows[i].sent);
+        reply_and_end(200, JSON, CALL_KIT_REPLY);
+        call_kit_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -647,6 +679,7 @@ int main(void)
         cmocka_unit_test(without_money_for_a_token_the_budget_refuses),
         cmocka_unit_test(calls_that_belong_together_stay_at_one_key),
         cmocka_unit_test(a_response_stays_at_the_key_of_the_one_before),
+        cmocka_unit_test(a_bound_has_the_name_that_its_provider_knows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -447,6 +447,43 @@ static void attack_7_a_call_without_its_user_is_refused_where_it_is_required(voi
     call_kit_close();
 }
 
+/* A header that a rule puts in takes the place of the client's; the others stay. */
+static void a_header_that_is_put_in_leaves_the_others(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = NO_BUDGET ", rules: [{header: x-b, set: ours}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_says("x-b", "theirs");
+    call_client_says("x-c", "kept");
+    call_client_ask(&client, CHAT(""));
+    expect_in(call_kit_out()->request, "x-b: ours\n");
+    expect_in(call_kit_out()->request, "x-c: kept\n");
+    expect_not_in(call_kit_out()->request, "theirs");
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
+/* What a rule bounds needs no bound of a budget, and is told as the rule's. */
+static void a_bound_that_is_put_in_is_no_clamp(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "on_unbounded: clamp, clamp_to: 77",
+        .tenant = "budgets: [{usd: 100, per: total}], rules: [{field: max_tokens, default: 50}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CHAT(""));
+    expect_in(call_kit_out()->body, "\"max_tokens\":50");
+    expect_not_in(call_kit_out()->body, "77");
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    expect_in(client.head, "x-tollgate-changed: max_tokens\n");
+    expect_not_in(client.head, "x-tollgate-clamped");
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.clamped), 0);
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +501,8 @@ int main(void)
         cmocka_unit_test(headers_of_a_passthrough_have_rules),
         cmocka_unit_test(attack_7_more_users_than_the_maximum_are_refused),
         cmocka_unit_test(attack_7_a_call_without_its_user_is_refused_where_it_is_required),
+        cmocka_unit_test(a_header_that_is_put_in_leaves_the_others),
+        cmocka_unit_test(a_bound_that_is_put_in_is_no_clamp),
     };
 
     return cmocka_run_group_tests_name("call_rules", tests, NULL, NULL);
