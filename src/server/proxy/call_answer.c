@@ -408,7 +408,7 @@ enum call_failure call_answer_end(struct call *call)
     if (call->state == CALL_ASKING)
         begin_reply(call, attempt->head); /* a 400, or a stream without any event */
     enum tg_key_outcome outcome = outcome_of_reply(call);
-    call_settle(call, outcome, outcome == TG_KEY_REJECTED ? CHARGE_NOTHING : CHARGE_USED);
+    call_settle(call, outcome, CHARGE_USED);
     call_release(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
                        : outcome == TG_KEY_FAILED ? TG_OUTCOME_DROPPED
                                                   : TG_OUTCOME_CANCELLED);

@@ -94,8 +94,7 @@ static int64_t likely_output(const struct call *call, const struct evidence *see
 
     if (call->ask.background || attempt->packed || (!attempt->events && call->scan.broken))
         return attempt->bound.output; /* it goes on, or nobody can read how much it is */
-    if (seen->reading.found)
-        output = num_max(output, tg_usage_output(&seen->reading.usage));
+    output = num_max(output, tg_usage_output(&seen->reading.usage));
     if (!seen->whole)
         output =
             num_max(output, written_at(call, output_speed_of(call->route->speed,
@@ -119,7 +118,7 @@ static tg_micro dearest_output(const struct call *call, struct tg_usage usage, i
     const struct tg_price *price = &call->route->config->price;
     const struct tg_usage_bound *bound = &call->attempt.bound;
 
-    usage.audio_output = usage.image_output = 0;
+    assert(usage.audio_output == 0 && usage.image_output == 0);
     usage.output = output;
     usage.factor_milli = num_max(usage.factor_milli, bound->factor_milli);
     tg_micro most = tg_price_of(price, &usage);

@@ -352,7 +352,7 @@ static enum call_verdict reserve(struct call *call)
         attempt->money.reservation = 0;
         answer.reservation = 0;
     } else if (call->gateway->remote) {
-        spending.money = answer.reserved;
+        assert(answer.reserved == spending.money);
         call->asked_at = call_now(call);
         if (!call->env->money_take(call->worker->port, &attempt->remote_reservation,
                                    &call->generation->remote, &spending, call->env->money_decided,

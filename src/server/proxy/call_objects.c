@@ -112,11 +112,6 @@ static bool say_unreadable(const char *what, struct refusal *why)
 
 /* ---- The head ---- */
 
-static bool is_star(struct slice segment)
-{
-    return segment.n == 1 && segment.at[0] == '*';
-}
-
 static bool check_path(struct call *call, struct refusal *why)
 {
     struct call_objects *objects = &call->objects;
@@ -128,7 +123,7 @@ static bool check_path(struct call *call, struct refusal *why)
         if (pattern.n > 0)
             path_next(&pattern, &wanted); /* the last star stands for all that follow */
         objects->last = (struct slice){NULL, 0};
-        if (!is_star(wanted))
+        if (!slice_equal(wanted, SLICE("*")))
             continue;
         bool named = object_is_id(segment);
         if (segment.n > OBJECT_ID_MAX || !may_name(call, segment, named, true, objects->in_path)) {

@@ -172,14 +172,14 @@ static void edit_body(struct call *call)
     int64_t most = call->attempt.most_output, bound;
     bool edited = true;
 
+    assert(most < 0 || !call_rules_bound(call, &bound)); /* only what has none is bounded */
     body_edit_init(edit);
     if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
         edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
     assert(edited); /* the configuration's names are shorter than a body's may be */
     const char *field = field_of_chats(call->route->provider->config);
     if (call_rules_bound(call, &bound))
-        edited =
-            body_edit_set_bound(edit, &call->ask, most >= 0 ? num_min(most, bound) : bound, field);
+        edited = body_edit_set_bound(edit, &call->ask, bound, field);
     else if (most >= 0)
         note_clamp(call, body_edit_bound(edit, &call->ask, most, field));
     assert(edited); /* only what has output is bounded */
