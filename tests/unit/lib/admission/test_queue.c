@@ -112,8 +112,8 @@ static void who_was_just_served_waits_its_turn_when_it_comes_back(void **state)
     queue_fini(&line.queue);
 }
 
-/* The first call says how long a tenant holds a slot; each later one moves that by a sixteenth of the
- * difference. A call that never ran says nothing. */
+/* The first call says how long a tenant holds a slot; each later one moves that by a sixteenth of
+ * the difference. A call that never ran says nothing. */
 static void the_slot_time_of_a_tenant_is_a_moving_mean(void **state)
 {
     static const struct {

@@ -532,8 +532,8 @@ static int64_t limit_of_route(void)
     return law.limit;
 }
 
-/* A provider that says how many calls it will take, or that it has too much to do, bounds the law of
- * the route. What is said of one key among several bounds nothing: the pool passes that key over. */
+/* A provider that says how many calls it will take, or that it has too much to do, bounds the law
+ * of the route. What is said of one key among several bounds nothing: the pool passes it over. */
 static void a_provider_bounds_its_route_by_what_it_says(void **state)
 {
     static const struct {

@@ -424,6 +424,68 @@ static void a_report_below_what_was_written_is_raised(void **state)
     call_kit_close();
 }
 
+/* Where a call may answer in several kinds, what is not known of its output is of the dearest. */
+static void what_is_not_known_is_of_the_dearest_kind(void **state)
+{
+    static const struct {
+        const char *ask, *price;
+        tg_micro each;
+    } rows[] = {
+        {"", "audio_output: 20, image_output: 30", 2},
+        {"\"modalities\":[\"text\",\"audio\"],", "audio_output: 20", 20},
+        {"\"modalities\":[\"text\",\"audio\"],", "audio_output: 1", 2},
+        {"\"modalities\":[\"text\",\"image\"],", "image_output: 30", 30},
+        {"\"modalities\":[\"audio\",\"image\"],", "audio_output: 20, image_output: 30", 30},
+        {"\"modalities\":[\"audio\",\"image\"],", "audio_output: 30, image_output: 20", 30},
+    };
+    char models[200], body[300];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(models, sizeof models,
+                 "  m: {provider: p, most_tokens_per_s: 1000, price: {input: 1, output: 2, %s}}\n",
+                 rows[i].price);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"stream\":true,\"max_tokens\":10,%s"
+                 "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
+                 rows[i].ask);
+        begin(&(struct call_kit_config){.models = models});
+        call_client_ask(&client, body);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(),
+                      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],"
+                      "\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":1}}\n\n");
+        call_client_gone(&client, HTTP_HANGUP);
+        if (client.call->spent + client.call->uncertain != 4 + 10 * rows[i].each)
+            fail_msg("row %zu: %d + %d", i, (int)client.call->spent, (int)client.call->uncertain);
+        assert_int_equal(client.call->spent, 4 + 10 * 2);
+        end();
+    }
+}
+
+/* A stream that ends is counted by its last chunk, whether it says that it has ended or not. */
+static void the_last_count_of_a_whole_stream_is_the_last_word(void **state)
+{
+    static const char counted[] =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],"
+        "\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":1}}\n\n";
+
+    (void)state;
+    for (int says_so = 0; says_so < 2; says_so++) {
+        begin(&(struct call_kit_config){.first = "most_tokens_per_s: 1000"});
+        call_client_ask(&client, CALL_KIT_STREAM);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(), counted);
+        if (says_so)
+            call_out_data(call_kit_out(), DONE);
+        call_out_end(call_kit_out());
+        assert_true(client.call->usage_reported);
+        assert_int_equal(client.call->spent, 4 + 2 * 1);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +498,8 @@ int main(void)
         cmocka_unit_test(attack_17_a_report_that_cannot_be_charges_the_reservation),
         cmocka_unit_test(a_report_within_the_context_is_believed),
         cmocka_unit_test(a_report_below_what_was_written_is_raised),
+        cmocka_unit_test(what_is_not_known_is_of_the_dearest_kind),
+        cmocka_unit_test(the_last_count_of_a_whole_stream_is_the_last_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

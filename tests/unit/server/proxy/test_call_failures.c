@@ -948,7 +948,7 @@ static void keys_that_were_tried_come_last(void **state)
     call_kit_close();
 }
 
-/* So many keys may be turned away that a call cannot remember them all; it ends with its retries. */
+/* More keys may be turned away than a call remembers; it ends with its retries. */
 static void more_keys_are_turned_away_than_are_remembered(void **state)
 {
     enum { KEYS = CALL_TRIED_MAX + 4 };

@@ -1129,7 +1129,16 @@ static void only_what_starts_work_has_the_price_of_its_path(void **state)
     static const struct {
         const char *method, *path;
         tg_micro asked;
-    } rows[] = {{"POST", "/v1/jobs/a", 33}, {"PUT", "/v1/jobs/a", 33}, {"GET", "/v1/jobs/a", 0}, {"HEAD", "/v1/jobs/a", 0}, {"DELETE", "/v1/jobs/a", 0}, {"OPTIONS", "/v1/jobs/a", 0}, {"POST", "/v1/jobs/cancel", 0}, {"POST", "/v1/jobs/cancel/x", 33}};
+    } rows[] = {
+        {"POST", "/v1/jobs/a", 33},
+        {"PUT", "/v1/jobs/a", 33},
+        {"GET", "/v1/jobs/a", 0},
+        {"HEAD", "/v1/jobs/a", 0},
+        {"DELETE", "/v1/jobs/a", 0},
+        {"OPTIONS", "/v1/jobs/a", 0},
+        {"POST", "/v1/jobs/cancel", 0},
+        {"POST", "/v1/jobs/cancel/x", 33},
+    };
     const struct call_kit_config config = {
         .top = "passthrough: [{path: \"/v1/jobs/*\", provider: p, per_call: 0.000033}]\n"};
 
@@ -1161,7 +1170,7 @@ static void what_is_refused_here_is_not_asked_elsewhere(void **state)
     end();
 }
 
-/* Of keys that rest, the client is told of the one that will be the first. */
+/* The client is told of the key that will have rested first. */
 static void a_client_is_told_of_the_key_that_rests_least(void **state)
 {
     static const char *const rests[][2] = {{"20", "40"}, {"40", "20"}};
@@ -1181,6 +1190,43 @@ static void a_client_is_told_of_the_key_that_rests_least(void **state)
         call_client_gone(&client, HTTP_DONE);
         end();
     }
+}
+
+/* A call that never fits is told so, though others hold what is left. */
+static void what_never_fits_need_not_ask_again(void **state)
+{
+    begin(&(struct call_kit_config){.tenant = "budgets: [{usd: 0.00018, per: day}]"});
+
+    (void)state;
+    call_client_ask(&other, CALL_KIT_BODY); /* 170 of 180 are reserved */
+    call_client_ask(&client, "{\"model\":\"first\",\"max_tokens\":40,"
+                             "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    assert_int_equal(client.status, 400);
+    assert_string_equal(client.reason, "request_exceeds_limit");
+    expect_in(client.body, "which this call can never fit into; max_tokens of 15 would fit");
+    assert_int_equal(field_of(&client, "retry-after-ms"), -1);
+    expect_not_in(client.head, "x-tollgate-reset-at");
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_HANGUP);
+    call_kit_close();
+}
+
+/* A key whose provider counts what was asked for is told what was used, if that is more. */
+static void a_key_that_counts_what_is_asked_for_is_told_of_more(void **state)
+{
+    const struct call_kit_config config = {.key = "tpm: 1000", .first = "tpm_counts: asked"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask(&client, CALL_KIT_BODY);
+    int64_t asked = client.call->attempt.tokens;
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    assert_true(CALL_KIT_USED < asked);
+    assert_int_equal(call_kit.report.tokens, -1);
+    call_client_ask(&client, CALL_KIT_BODY);
+    reply_and_end(200, JSON, BIG_REPLY);
+    assert_int_equal(call_kit.report.tokens, 150);
+    call_kit_close();
 }
 
 int main(void)
@@ -1231,6 +1277,8 @@ int main(void)
         cmocka_unit_test(only_what_starts_work_has_the_price_of_its_path),
         cmocka_unit_test(what_is_refused_here_is_not_asked_elsewhere),
         cmocka_unit_test(a_client_is_told_of_the_key_that_rests_least),
+        cmocka_unit_test(what_never_fits_need_not_ask_again),
+        cmocka_unit_test(a_key_that_counts_what_is_asked_for_is_told_of_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -703,6 +703,30 @@ static void a_long_body_of_a_passthrough_is_read_on_a_thread(void **state)
     call_kit_close();
 }
 
+/* What an attempt has made that failed is not what the next one makes. */
+static void a_response_that_failed_is_not_the_one_that_goes_on(void **state)
+{
+    const struct call_kit_config config = {.first = "retries: 1", .top = REFUSE};
+
+    (void)state;
+    begin(&config);
+    ask("POST", "/v1/responses", JSON, ASK ",\"stream\":true}");
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(),
+                  "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":"
+                  "{\"id\":\"resp_8\",\"status\":\"failed\",\"error\":{\"code\":\"server_error\"}}}"
+                  "\n\n");
+    expect_state(CALL_PAUSING);
+    assert_int_equal(client.call->objects.made_n, strlen("resp_8"));
+    call_kit_pass(call_kit.last_timer);
+    call_out_head(call_kit_out(), 200, JSON);
+    call_out_data(call_kit_out(), "{\"status\":\"completed\",\"output\":[]}");
+    assert_int_equal(client.call->objects.made_n, 0);
+    call_out_end(call_kit_out());
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -734,6 +758,7 @@ int main(void)
         cmocka_unit_test(an_object_of_another_provider_is_not_at_this_one),
         cmocka_unit_test(a_name_that_is_no_id_may_be_an_objects),
         cmocka_unit_test(a_long_body_of_a_passthrough_is_read_on_a_thread),
+        cmocka_unit_test(a_response_that_failed_is_not_the_one_that_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -568,6 +568,35 @@ static void without_traces_what_the_client_sent_goes_on(void **state)
     call_kit_close();
 }
 
+/* Who looks at denials sees what the client asked for, not what a rule put in. */
+static void the_watch_gets_what_the_client_asked_for(void **state)
+{
+    static const struct {
+        const char *more;
+        int64_t max_tokens;
+    } rows[] = {{"", -1}, {",\"max_tokens\":7", 7}};
+    const struct call_kit_config config = {
+        .tenant = "budgets: [{usd: 0.000001, per: total}], "
+                  "rules: [{field: max_tokens, set: 50}]"};
+    struct watch_entry entry;
+    char body[200];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin_observed(&config);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"first\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]%s}",
+                 rows[i].more);
+        call_client_ask(&client, body);
+        assert_int_equal(client.call->ask.max_output, 50);
+        assert_int_equal(watch_recent(call_kit.gateway->watch, &entry, 1), 1);
+        assert_int_equal(entry.max_tokens, rows[i].max_tokens);
+        assert_int_equal(entry.prompt_bytes, strlen("hello"));
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -591,6 +620,7 @@ int main(void)
         cmocka_unit_test(what_a_stranger_states_does_not_count),
         cmocka_unit_test(a_trace_goes_on_at_the_provider),
         cmocka_unit_test(without_traces_what_the_client_sent_goes_on),
+        cmocka_unit_test(the_watch_gets_what_the_client_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

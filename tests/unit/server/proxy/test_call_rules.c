@@ -484,6 +484,18 @@ static void a_bound_that_is_put_in_is_no_clamp(void **state)
     call_kit_close();
 }
 
+/* A name that only begins like those of a provider's tiers is none of them. */
+static void a_header_that_is_no_tier_needs_no_price(void **state)
+{
+    (void)state;
+    begin(&(struct call_kit_config){.tenant = "budgets: [{usd: 100, per: total}]"});
+    call_client_says("x-vertex-ai-llm-", "x");
+    call_client_says("x-vertex-ai-lln-tier", "x");
+    call_client_ask(&client, CHAT(""));
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +515,7 @@ int main(void)
         cmocka_unit_test(attack_7_a_call_without_its_user_is_refused_where_it_is_required),
         cmocka_unit_test(a_header_that_is_put_in_leaves_the_others),
         cmocka_unit_test(a_bound_that_is_put_in_is_no_clamp),
+        cmocka_unit_test(a_header_that_is_no_tier_needs_no_price),
     };
 
     return cmocka_run_group_tests_name("call_rules", tests, NULL, NULL);
