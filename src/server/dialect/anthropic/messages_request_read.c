@@ -4,71 +4,77 @@
  * content of a tool's result, which was read before, then becomes its own.
  */
 #include "server/dialect/anthropic/anthropic.h"
-#include "server/dialect/neutral/request_walk.h"
+#include "server/dialect/neutral/request_object.h"
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
+
+/* The prompt may be cached up to here. */
+struct cache_mark {
+    bool cache;
+    struct slice ttl;
+};
 
 struct block {
     struct slice type, text, thinking, signature, data, id, name, input, title;
     struct slice source_type, media_type, source_data, url, file_id, source;
-    struct slice ttl;
-    bool cache, error, citations;
+    struct cache_mark mark;
+    bool error, citations;
 };
 
-static void read_content(struct request_walk *walk, const struct json_value *value);
+#define BLOCK(member) offsetof(struct block, member)
+
+static void read_content(struct request_walk *walk, const struct json_value *value, void *into);
 
 /* {"type": "base64", "media_type", "data"}, or by address, file, text or blocks. */
-static void read_source(struct request_walk *walk, struct block *block,
-                        const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field source_fields[] = {
+    {KEY("type"), BODY_TEXT, .at = BLOCK(source_type)},
+    {KEY("media_type"), BODY_TEXT, .at = BLOCK(media_type)},
+    {KEY("data"), BODY_TEXT, .at = BLOCK(source_data)},
+    {KEY("url"), BODY_TEXT, .at = BLOCK(url)},
+    {KEY("file_id"), BODY_TEXT, .at = BLOCK(file_id)},
+    {KEY("content"), BODY_READ, .read = read_content},
+    {.form = BODY_PASSED},
+};
 
-    if (value->kind == JSON_STRING) { /* a search result names where it was found */
+static void read_source(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct block *block = into;
+
+    if (value->kind == JSON_STRING) /* a search result names where it was found */
         block->source = body_text(walk, "source", value);
-        return;
-    }
-    if (!body_enter(walk, "source", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        struct slice *to = json_text_is(key, "type")         ? &block->source_type
-                           : json_text_is(key, "media_type") ? &block->media_type
-                           : json_text_is(key, "data")       ? &block->source_data
-                           : json_text_is(key, "url")        ? &block->url
-                           : json_text_is(key, "file_id")    ? &block->file_id
-                                                             : NULL;
-        if (to != NULL)
-            *to = body_text(walk, "source", &inner);
-        else if (json_text_is(key, "content"))
-            read_content(walk, &inner);
-    }
+    else
+        body_object(walk, "source", value, source_fields, into);
 }
 
-static void read_cache(struct request_walk *walk, const struct json_value *value, bool *cache,
-                       struct slice *ttl)
+static void read_mark(struct request_walk *walk, const struct json_value *value,
+                      struct cache_mark *mark)
 {
-    struct json_text key;
-    struct json_value inner;
+    static const struct body_field mark_fields[] = {
+        {KEY("ttl"), BODY_TEXT, .at = offsetof(struct cache_mark, ttl)},
+        {.form = BODY_PASSED},
+    };
 
-    if (!body_enter(walk, "cache_control", value, JSON_OBJECT))
-        return;
-    *cache = true;
-    while (body_next(walk, &key, &inner))
-        if (json_text_is(key, "ttl"))
-            *ttl = body_text(walk, "cache_control.ttl", &inner);
+    mark->cache = true;
+    body_object(walk, "cache_control", value, mark_fields, mark);
+}
+
+static void read_block_mark(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct block *block = into;
+
+    read_mark(walk, value, &block->mark);
 }
 
 /* {"enabled": true} asks for citations; a list of them is what an earlier reply had. */
-static bool read_citations(struct request_walk *walk, const struct json_value *value)
+static void read_citations(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value inner;
-    bool enabled = false;
+    static const struct body_field citation_fields[] = {
+        {KEY("enabled"), BODY_TRUE, .at = BLOCK(citations)},
+        {.form = BODY_PASSED},
+    };
 
-    if (value->kind == JSON_OBJECT && json_enter(walk->json))
-        while (body_next(walk, &key, &inner))
-            enabled |= json_text_is(key, "enabled") && inner.kind == JSON_BOOL && inner.boolean;
-    return enabled;
+    if (value->kind == JSON_OBJECT)
+        body_object(walk, "citations", value, citation_fields, into);
 }
 
 static void add_media(struct request_walk *walk, const struct block *block, size_t at, bool image)
@@ -81,8 +87,8 @@ static void add_media(struct request_walk *walk, const struct block *block, size
     part->media = image ? MEDIA_IMAGE : MEDIA_DOCUMENT;
     part->mime = block->media_type;
     part->name = block->title;
-    part->cache = block->cache;
-    part->ttl = block->ttl;
+    part->cache = block->mark.cache;
+    part->ttl = block->mark.ttl;
     if (slice_equal(block->source_type, SLICE("base64"))) {
         part->source = SOURCE_INLINE;
         part->text = block->source_data;
@@ -123,8 +129,8 @@ static void add_text(struct request_walk *walk, const struct block *block, size_
         return;
     part->inner = 0;
     part->text = text;
-    part->cache = block->cache;
-    part->ttl = block->ttl;
+    part->cache = block->mark.cache;
+    part->ttl = block->mark.ttl;
 }
 
 /* Title and place of a search result stand before its text, which was read already. */
@@ -160,12 +166,23 @@ static void add_tool(struct request_walk *walk, const struct block *block, size_
     part->name = block->name;
     part->text = block->input;
     part->error = block->error;
-    part->cache = block->cache;
-    part->ttl = block->ttl;
+    part->cache = block->mark.cache;
+    part->ttl = block->mark.ttl;
     body_call_id(walk, part, block->id);
 }
 
-static void add_block(struct request_walk *walk, const struct block *block, size_t at)
+/* Blocks that only this API has, such as calls of hosted tools, are kept as bytes. */
+static void add_foreign(struct request_walk *walk, const struct json_value *value, size_t at)
+{
+    walk->request->n_parts = at;
+    struct neutral_part *part = body_part(walk, PART_FOREIGN);
+    if (part != NULL)
+        part->text = body_since(walk, value);
+    body_foreign(walk, FIELD_HOSTED_PART);
+}
+
+static void add_block(struct request_walk *walk, const struct block *block,
+                      const struct json_value *value, size_t at)
 {
     if (walk->failed)
         return;
@@ -189,82 +206,70 @@ static void add_block(struct request_walk *walk, const struct block *block, size
     else if (slice_equal(block->type, SLICE("search_result")))
         add_search_result(walk, block, at);
     else if (!slice_equal(block->type, SLICE("document")))
-        body_foreign(walk, FIELD_HOSTED_PART);
+        add_foreign(walk, value, at);
 }
 
-static void read_block(struct request_walk *walk, const struct json_value *value)
+static const struct body_field block_fields[] = {
+    {KEY("type"), BODY_TEXT, .at = BLOCK(type)},
+    {KEY("text"), BODY_TEXT, .at = BLOCK(text)},
+    {KEY("thinking"), BODY_TEXT, .at = BLOCK(thinking)},
+    {KEY("signature"), BODY_TEXT, .at = BLOCK(signature)},
+    {KEY("data"), BODY_TEXT, .at = BLOCK(data)},
+    {KEY("id"), BODY_TEXT, .at = BLOCK(id)},
+    {KEY("tool_use_id"), BODY_TEXT, .at = BLOCK(id)},
+    {KEY("name"), BODY_TEXT, .at = BLOCK(name)},
+    {KEY("title"), BODY_TEXT, .at = BLOCK(title)},
+    {KEY("input"), BODY_RAW, .at = BLOCK(input)},
+    {KEY("content"), BODY_READ, .read = read_content},
+    {KEY("source"), BODY_READ, .read = read_source},
+    {KEY("is_error"), BODY_TRUE, .at = BLOCK(error)},
+    {KEY("cache_control"), BODY_READ, .read = read_block_mark},
+    {KEY("citations"), BODY_READ, .read = read_citations},
+    {.form = BODY_PASSED},
+};
+
+static void read_block(struct request_walk *walk, const struct json_value *value, void *into)
 {
     size_t at = walk->request->n_parts;
-    struct block block = {.cache = false};
-    struct json_text key;
-    struct json_value inner;
+    struct block block = {.error = false};
 
-    if (!body_enter(walk, "messages.content", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        struct slice *to = json_text_is(key, "type")          ? &block.type
-                           : json_text_is(key, "text")        ? &block.text
-                           : json_text_is(key, "thinking")    ? &block.thinking
-                           : json_text_is(key, "signature")   ? &block.signature
-                           : json_text_is(key, "data")        ? &block.data
-                           : json_text_is(key, "id")          ? &block.id
-                           : json_text_is(key, "tool_use_id") ? &block.id
-                           : json_text_is(key, "name")        ? &block.name
-                           : json_text_is(key, "title")       ? &block.title
-                                                              : NULL;
-        if (to != NULL)
-            *to = body_text(walk, "messages.content", &inner);
-        else if (json_text_is(key, "input"))
-            block.input = body_raw(walk, &inner);
-        else if (json_text_is(key, "content"))
-            read_content(walk, &inner);
-        else if (json_text_is(key, "source"))
-            read_source(walk, &block, &inner);
-        else if (json_text_is(key, "is_error"))
-            block.error = body_is_true(walk, "messages.content.is_error", &inner);
-        else if (json_text_is(key, "cache_control"))
-            read_cache(walk, &inner, &block.cache, &block.ttl);
-        else if (json_text_is(key, "citations"))
-            block.citations = read_citations(walk, &inner);
-    }
-    add_block(walk, &block, at);
+    (void)into;
+    body_object(walk, "messages.content", value, block_fields, &block);
+    add_block(walk, &block, value, at);
 }
 
-static void read_content(struct request_walk *walk, const struct json_value *value)
+/* An object is what a hosted tool gave; its block says so, and is kept as bytes. */
+static void read_content(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item;
-
-    if (value->kind == JSON_STRING) {
-        struct neutral_part *part = body_part(walk, PART_TEXT);
-        if (part != NULL)
-            part->text = body_text(walk, "content", value);
-    } else if (value->kind == JSON_OBJECT) { /* results of hosted tools */
+    if (value->kind == JSON_OBJECT)
         body_foreign(walk, FIELD_HOSTED_PART);
-    } else if (body_enter(walk, "content", value, JSON_ARRAY)) {
-        while (body_next(walk, &key, &item))
-            read_block(walk, &item);
-    }
+    else
+        body_content(walk, "content", value, read_block, into);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static void read_message(struct request_walk *walk, const struct json_value *value)
+static void read_role(struct request_walk *walk, const struct json_value *value, void *into)
 {
     static const char *const list[] = {"user", "assistant", "system", NULL};
+    size_t *role = into;
+
+    *role = body_word(walk, "messages.role", value, list);
+}
+
+static const struct body_field message_fields[] = {
+    {KEY("role"), BODY_READ, .read = read_role},
+    {KEY("content"), BODY_READ, .read = read_content},
+    {.form = BODY_PASSED},
+};
+
+static void read_message(struct request_walk *walk, const struct json_value *value, void *into)
+{
     static const enum neutral_role roles[] = {ROLE_USER, ROLE_MODEL, ROLE_INSTRUCTION};
     size_t first = walk->request->n_parts, role = SIZE_MAX;
-    struct json_text key;
-    struct json_value inner;
 
-    if (!body_enter(walk, "messages", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "role"))
-            role = body_word(walk, "messages.role", &inner, list);
-        else if (json_text_is(key, "content"))
-            read_content(walk, &inner);
-    }
+    (void)into;
+    body_object(walk, "messages", value, message_fields, &role);
     if (role == SIZE_MAX) {
         body_fail(walk, "messages.role", "A message must have a role.");
         return;
@@ -275,249 +280,243 @@ static void read_message(struct request_walk *walk, const struct json_value *val
 }
 
 /* The system prompt may stand behind the messages in the body, and still comes first. */
-static void read_system(struct request_walk *walk, const struct json_value *value)
+static void read_system(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct neutral_request *request = walk->request;
-    size_t first = request->n_parts;
+    size_t first = walk->request->n_parts;
 
-    read_content(walk, value);
-    struct neutral_turn *turn = body_turn(walk, ROLE_INSTRUCTION);
-    if (turn == NULL)
-        return;
-    struct neutral_turn system = *turn;
-    system.first = first;
-    memmove(request->turns + 1, request->turns, (request->n_turns - 1) * sizeof system);
-    request->turns[0] = system;
+    read_content(walk, value, into);
+    body_first_turn(walk, first);
 }
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-/* Tools with a type of their own have schemas that only Anthropic's models know. */
-static void read_tool(struct request_walk *walk, const struct json_value *value)
-{
-    struct neutral_tool *tool = body_tool(walk);
-    struct json_text key;
-    struct json_value inner;
-    bool hosted = false;
+struct tool_from {
+    struct neutral_tool tool;
+    struct slice type;
+    struct cache_mark mark;
+    enum neutral_tri deferred;
+    bool more;
+};
 
-    if (tool == NULL || !body_enter(walk, "tools", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "name"))
-            tool->name = body_text(walk, "tools.name", &inner);
-        else if (json_text_is(key, "description"))
-            tool->description = body_text(walk, "tools.description", &inner);
-        else if (json_text_is(key, "input_schema"))
-            tool->schema = body_raw(walk, &inner);
-        else if (json_text_is(key, "strict"))
-            tool->strict = body_tri(walk, "tools.strict", &inner);
-        else if (json_text_is(key, "cache_control"))
-            read_cache(walk, &inner, &tool->cache, &tool->ttl);
-        else if (json_text_is(key, "type"))
-            hosted = inner.kind != JSON_STRING || !json_text_is(inner.string, "custom");
-        else if (json_text_is(key, "defer_loading") && inner.kind == JSON_BOOL && inner.boolean)
-            body_foreign(walk, FIELD_TOOL_DEFERRED);
-        else
-            body_foreign(walk, FIELD_TOOL_HINT);
-    }
-    if (hosted) {
-        body_foreign(walk, FIELD_HOSTED_TOOL);
-        walk->request->n_tools--;
-    } else if (tool->name.n == 0) {
-        body_fail(walk, "tools.name", "A tool must have a name.");
-    }
+#define TOOL(member) offsetof(struct tool_from, member)
+
+static void read_tool_mark(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct tool_from *from = into;
+
+    read_mark(walk, value, &from->mark);
 }
 
-static void read_choice(struct request_walk *walk, const struct json_value *value)
+static void note_more(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct tool_from *from = into;
+
+    (void)walk;
+    (void)value;
+    from->more = true;
+}
+
+static const struct body_field tool_fields[] = {
+    {KEY("name"), BODY_TEXT, .at = TOOL(tool.name)},
+    {KEY("description"), BODY_TEXT, .at = TOOL(tool.description)},
+    {KEY("input_schema"), BODY_RAW, .at = TOOL(tool.schema)},
+    {KEY("strict"), BODY_TRI, .at = TOOL(tool.strict)},
+    {KEY("cache_control"), BODY_READ, .read = read_tool_mark},
+    {KEY("type"), BODY_TEXT, .at = TOOL(type)},
+    {KEY("defer_loading"), BODY_TRI, .at = TOOL(deferred)},
+    {.form = BODY_READ, .read = note_more},
+};
+
+/* Tools with a type of their own have schemas that only Anthropic's models know. */
+static void read_tool(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct tool_from from = {.more = false};
+
+    (void)into;
+    body_object(walk, "tools", value, tool_fields, &from);
+    if (walk->failed)
+        return;
+    if (from.type.n > 0 && !slice_equal(from.type, SLICE("custom"))) {
+        body_hosted_tool(walk, value);
+        return;
+    }
+    struct neutral_tool *tool = body_tool(walk);
+    if (tool == NULL)
+        return;
+    *tool = from.tool;
+    tool->cache = from.mark.cache;
+    tool->ttl = from.mark.ttl;
+    if (from.deferred == TRI_TRUE)
+        body_foreign(walk, FIELD_TOOL_DEFERRED);
+    if (from.more)
+        body_foreign(walk, FIELD_TOOL_HINT);
+    if (from.more || from.deferred != TRI_UNSET)
+        tool->raw = body_since(walk, value);
+    if (tool->name.n == 0)
+        body_fail(walk, "tools.name", "A tool must have a name.");
+}
+
+static void read_choice_type(struct request_walk *walk, const struct json_value *value, void *into)
 {
     static const char *const list[] = {"auto", "none", "any", "tool", NULL};
     static const enum neutral_choice choices[] = {CHOICE_AUTO, CHOICE_NONE, CHOICE_REQUIRED,
                                                   CHOICE_ONE};
-    struct neutral_request *request = walk->request;
-    struct json_text key;
-    struct json_value inner;
 
-    if (!body_enter(walk, "tool_choice", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "type"))
-            request->choice = choices[body_word(walk, "tool_choice.type", &inner, list)];
-        else if (json_text_is(key, "name"))
-            body_name(walk, body_text(walk, "tool_choice.name", &inner));
-        else if (json_text_is(key, "disable_parallel_tool_use"))
-            request->parallel = body_is_true(walk, "tool_choice.disable_parallel_tool_use", &inner)
-                                    ? TRI_FALSE
-                                    : TRI_TRUE;
-    }
-    if (request->choice == CHOICE_ONE && request->n_names == 0)
+    (void)into;
+    walk->request->choice = choices[body_word(walk, "tool_choice.type", value, list)];
+}
+
+static void read_choice_name(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    body_name(walk, body_text(walk, "tool_choice.name", value));
+}
+
+static void read_alone(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    bool alone = body_is_true(walk, "tool_choice.disable_parallel_tool_use", value);
+
+    (void)into;
+    walk->request->parallel = alone ? TRI_FALSE : TRI_TRUE;
+}
+
+static const struct body_field choice_fields[] = {
+    {KEY("type"), BODY_READ, .read = read_choice_type},
+    {KEY("name"), BODY_READ, .read = read_choice_name},
+    {KEY("disable_parallel_tool_use"), BODY_READ, .read = read_alone},
+    {.form = BODY_PASSED},
+};
+
+static void read_choice(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    body_object(walk, "tool_choice", value, choice_fields, into);
+    if (walk->request->choice == CHOICE_ONE && walk->request->n_names == 0)
         body_fail(walk, "tool_choice.name", "'tool_choice' names no tool.");
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void read_thinking(struct request_walk *walk, const struct json_value *value)
+#define REQUEST(member) offsetof(struct neutral_request, member)
+
+static void read_thinking_type(struct request_walk *walk, const struct json_value *value,
+                               void *into)
 {
     static const char *const list[] = {"disabled", "enabled", "adaptive", NULL};
     struct neutral_request *request = walk->request;
-    struct json_text key;
-    struct json_value inner;
+    size_t type = body_word(walk, "thinking.type", value, list);
 
-    if (!body_enter(walk, "thinking", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "type")) {
-            size_t type = body_word(walk, "thinking.type", &inner, list);
-            if (type == 0)
-                request->budget = 0;
-            else if (request->budget == BUDGET_UNSET)
-                request->budget = BUDGET_DYNAMIC;
-        } else if (json_text_is(key, "budget_tokens")) {
-            request->budget = body_integer(walk, "thinking.budget_tokens", &inner, 1, INT32_MAX);
-        } else if (json_text_is(key, "display")) {
-            request->show_reasoning =
-                inner.kind == JSON_STRING && json_text_is(inner.string, "omitted") ? TRI_FALSE
-                                                                                   : TRI_TRUE;
-        }
-    }
+    (void)into;
+    if (type == 0)
+        request->budget = 0;
+    else if (request->budget == BUDGET_UNSET)
+        request->budget = BUDGET_DYNAMIC;
 }
+
+static void read_display(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    bool omitted = value->kind == JSON_STRING && json_text_is(value->string, "omitted");
+
+    (void)into;
+    walk->request->show_reasoning = omitted ? TRI_FALSE : TRI_TRUE;
+}
+
+static const struct body_field thinking_fields[] = {
+    {KEY("type"), BODY_READ, .read = read_thinking_type},
+    {KEY("budget_tokens"), BODY_WHOLE, .at = REQUEST(budget), .least = 1, .most = INT32_MAX},
+    {KEY("display"), BODY_READ, .read = read_display},
+    {.form = BODY_PASSED},
+};
 
 /* {"type": "json_schema", "schema": {...}} */
-static void read_format(struct request_walk *walk, const struct json_value *value)
-{
-    struct neutral_request *request = walk->request;
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field format_fields[] = {
+    {KEY("schema"), BODY_RAW, .at = REQUEST(format_schema)},
+    {KEY("name"), BODY_TEXT, .at = REQUEST(format_name)},
+    {.form = BODY_PASSED},
+};
 
-    if (!body_enter(walk, "output_config.format", value, JSON_OBJECT))
-        return;
-    request->format = FORMAT_SCHEMA;
-    request->format_strict = TRI_TRUE;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "schema"))
-            request->format_schema = body_raw(walk, &inner);
-        else if (json_text_is(key, "name"))
-            request->format_name = body_text(walk, "output_config.format.name", &inner);
-    }
+static void read_format(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    walk->request->format = FORMAT_SCHEMA;
+    walk->request->format_strict = TRI_TRUE;
+    body_object(walk, "output_config.format", value, format_fields, into);
 }
 
-static void read_output_config(struct request_walk *walk, const struct json_value *value)
+static void read_effort(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value inner;
-
-    if (!body_enter(walk, "output_config", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "effort"))
-            walk->request->effort =
-                neutral_effort_of(body_text(walk, "output_config.effort", &inner));
-        else if (json_text_is(key, "format"))
-            read_format(walk, &inner);
-    }
+    (void)into;
+    walk->request->effort = neutral_effort_of(body_text(walk, "output_config.effort", value));
 }
 
-static void read_metadata(struct request_walk *walk, const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field output_fields[] = {
+    {KEY("effort"), BODY_READ, .read = read_effort},
+    {KEY("format"), BODY_READ, .read = read_format},
+    {.form = BODY_PASSED},
+};
 
-    if (!body_enter(walk, "metadata", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner))
-        if (json_text_is(key, "user_id"))
-            walk->request->user = body_text(walk, "metadata.user_id", &inner);
+static const struct body_field metadata_fields[] = {
+    {KEY("user_id"), BODY_TEXT, .at = REQUEST(user)},
+    {.form = BODY_PASSED},
+};
+
+static void read_bound(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    walk->request->bound = body_integer(walk, "max_tokens", value, 0, INT32_MAX);
+    if (walk->request->bound == 0)
+        body_foreign(walk, FIELD_WARMING);
 }
 
-/* What no other dialect knows. False: another key. */
-static bool read_foreign_key(struct request_walk *walk, struct json_text key)
+static void read_stops(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    static const struct {
-        const char *key;
-        enum neutral_field field;
-    } fields[] = {
-        {"inference_geo", FIELD_GEO},       {"container", FIELD_CONTAINER},
-        {"diagnostics", FIELD_DIAGNOSTICS}, {"speed", FIELD_SPEED},
-        {"mcp_servers", FIELD_SERVERS},     {"context_management", FIELD_CONTEXT},
-        {"fallbacks", FIELD_FALLBACKS},     {"thread", FIELD_THREAD},
-        {"cache_control", FIELD_CACHE},
-    };
-
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (json_text_is(key, fields[i].key)) {
-            body_foreign(walk, fields[i].field);
-            return true;
-        }
-    return false;
+    (void)into;
+    body_stops(walk, "stop_sequences", value);
 }
 
-static void read_list(struct request_walk *walk, const char *param, const struct json_value *value,
-                      void (*each)(struct request_walk *, const struct json_value *))
+static void read_tier(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item;
+    bool is_auto = value->kind == JSON_STRING && json_text_is(value->string, "auto");
 
-    if (body_enter(walk, param, value, JSON_ARRAY))
-        while (body_next(walk, &key, &item))
-            each(walk, &item);
+    (void)into;
+    walk->request->tier = is_auto ? TIER_AUTO : TIER_STANDARD;
 }
 
-static void read_key(struct request_walk *walk, struct json_text key,
-                     const struct json_value *value)
-{
-    struct neutral_request *request = walk->request;
-
-    if (json_text_is(key, "model")) {
-        request->model = body_text(walk, "model", value);
-    } else if (json_text_is(key, "messages")) {
-        read_list(walk, "messages", value, read_message);
-    } else if (json_text_is(key, "system")) {
-        read_system(walk, value);
-    } else if (json_text_is(key, "max_tokens")) {
-        request->bound = body_integer(walk, "max_tokens", value, 0, INT32_MAX);
-        if (request->bound == 0)
-            body_foreign(walk, FIELD_WARMING);
-    } else if (json_text_is(key, "stop_sequences")) {
-        body_stops(walk, "stop_sequences", value);
-    } else if (json_text_is(key, "temperature")) {
-        request->temperature = body_real(walk, "temperature", value, 0, 1);
-    } else if (json_text_is(key, "top_p")) {
-        request->top_p = body_real(walk, "top_p", value, 0, 1);
-    } else if (json_text_is(key, "top_k")) {
-        request->top_k = body_integer(walk, "top_k", value, 0, INT32_MAX);
-    } else if (json_text_is(key, "tools")) {
-        read_list(walk, "tools", value, read_tool);
-    } else if (json_text_is(key, "tool_choice")) {
-        read_choice(walk, value);
-    } else if (json_text_is(key, "thinking")) {
-        read_thinking(walk, value);
-    } else if (json_text_is(key, "output_config")) {
-        read_output_config(walk, value);
-    } else if (json_text_is(key, "output_format")) {
-        read_format(walk, value);
-    } else if (json_text_is(key, "metadata")) {
-        read_metadata(walk, value);
-    } else if (json_text_is(key, "service_tier")) {
-        request->tier = value->kind == JSON_STRING && json_text_is(value->string, "auto")
-                            ? TIER_AUTO
-                            : TIER_STANDARD;
-    } else if (json_text_is(key, "stream")) {
-        request->stream = body_is_true(walk, "stream", value);
-    } else if (!read_foreign_key(walk, key)) {
-        body_unknown(walk, key, value);
-    }
-}
+static const struct body_field fields[] = {
+    {KEY("model"), BODY_TEXT, .at = REQUEST(model)},
+    {KEY("messages"), BODY_LIST, .name = "messages", .read = read_message},
+    {KEY("system"), BODY_READ, .read = read_system},
+    {KEY("max_tokens"), BODY_READ, .read = read_bound},
+    {KEY("stop_sequences"), BODY_READ, .read = read_stops},
+    {KEY("temperature"), BODY_REAL, .at = REQUEST(temperature), .most = 1},
+    {KEY("top_p"), BODY_REAL, .at = REQUEST(top_p), .most = 1},
+    {KEY("top_k"), BODY_WHOLE, .at = REQUEST(top_k), .most = INT32_MAX},
+    {KEY("tools"), BODY_LIST, .name = "tools", .read = read_tool},
+    {KEY("tool_choice"), BODY_READ, .read = read_choice},
+    {KEY("thinking"), BODY_OBJECT, .name = "thinking", .inner = thinking_fields},
+    {KEY("output_config"), BODY_OBJECT, .name = "output_config", .inner = output_fields},
+    {KEY("output_format"), BODY_READ, .read = read_format},
+    {KEY("metadata"), BODY_OBJECT, .name = "metadata", .inner = metadata_fields},
+    {KEY("service_tier"), BODY_READ, .read = read_tier},
+    {KEY("stream"), BODY_TRUE, .at = REQUEST(stream)},
+    {KEY("inference_geo"), BODY_FOREIGN, .foreign = FIELD_GEO},
+    {KEY("container"), BODY_FOREIGN, .foreign = FIELD_CONTAINER},
+    {KEY("diagnostics"), BODY_FOREIGN, .foreign = FIELD_DIAGNOSTICS},
+    {KEY("speed"), BODY_FOREIGN, .foreign = FIELD_SPEED},
+    {KEY("mcp_servers"), BODY_FOREIGN, .foreign = FIELD_SERVERS},
+    {KEY("context_management"), BODY_FOREIGN, .foreign = FIELD_CONTEXT},
+    {KEY("fallbacks"), BODY_FOREIGN, .foreign = FIELD_FALLBACKS},
+    {KEY("thread"), BODY_FOREIGN, .foreign = FIELD_THREAD},
+    {KEY("cache_control"), BODY_FOREIGN, .foreign = FIELD_CACHE},
+    {.form = BODY_UNKNOWN},
+};
 
 bool messages_read_request(struct json_reader *json, const char *body, size_t n, size_t readable,
                            struct neutral_request *request, struct ask_problem *problem)
 {
     struct request_walk walk;
-    struct json_text key;
-    struct json_value value;
 
     request->want_usage = true;
     if (body_begin(&walk, json, DIALECT_ANTHROPIC, body, n, readable, request, problem))
-        while (body_next(&walk, &key, &value))
-            read_key(&walk, key, &value);
+        body_members(&walk, "", fields, request);
     if (!body_end(&walk))
         return false;
     if (request->n_turns == 0 ||

@@ -50,6 +50,10 @@ void body_members(struct request_walk *walk, const char *param, const struct bod
         const struct body_field *field = find_field(fields, key);
         if (field->form == BODY_READ) {
             field->read(walk, &value, into);
+        } else if (field->form == BODY_OBJECT) {
+            body_object(walk, field->name, &value, field->inner, into);
+        } else if (field->form == BODY_LIST) {
+            body_list(walk, field->name, &value, field->read, into);
         } else if (field->form == BODY_UNKNOWN) {
             body_unknown(walk, key, &value);
         } else if (field->form == BODY_FOREIGN) {
@@ -80,4 +84,49 @@ void body_list(struct request_walk *walk, const char *param, const struct json_v
     if (body_enter(walk, param, value, JSON_ARRAY))
         while (body_next(walk, &key, &item))
             read(walk, &item, into);
+}
+
+/* ---- Values that several APIs have ----------------------------------------------------------- */
+
+void body_content(struct request_walk *walk, const char *param, const struct json_value *value,
+                  body_reader *read, void *into)
+{
+    if (value->kind != JSON_STRING) {
+        body_list(walk, param, value, read, into);
+        return;
+    }
+    struct neutral_part *part = body_part(walk, PART_TEXT);
+    if (part != NULL)
+        part->text = body_text(walk, param, value);
+}
+
+enum neutral_choice body_choice_word(struct request_walk *walk, const struct json_value *value)
+{
+    static const char *const list[] = {"auto", "none", "required", NULL};
+    static const enum neutral_choice choices[] = {CHOICE_AUTO, CHOICE_NONE, CHOICE_REQUIRED};
+
+    return choices[body_word(walk, "tool_choice", value, list)];
+}
+
+enum neutral_format body_format_type(struct request_walk *walk, const char *param,
+                                     const struct json_value *value)
+{
+    static const char *const list[] = {"text", "json_object", "json_schema", NULL};
+
+    return (enum neutral_format)body_word(walk, param, value, list);
+}
+
+void body_user(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct slice user = body_text(walk, "user", value);
+
+    (void)into;
+    if (walk->request->user.n == 0)
+        walk->request->user = user;
+}
+
+void body_tier(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    walk->request->tier = neutral_tier_of(body_text(walk, "service_tier", value));
 }

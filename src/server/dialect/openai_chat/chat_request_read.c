@@ -3,7 +3,7 @@
  * Messages of the role `tool` become results in one user turn. The keys of an object come in any
  * order, so a part or message is put together when its object ends.
  */
-#include "server/dialect/neutral/request_walk.h"
+#include "server/dialect/neutral/request_object.h"
 #include "server/dialect/openai_chat/openai_chat.h"
 
 /* ---- Parts of a message ---------------------------------------------------------------------- */
@@ -14,28 +14,44 @@ struct chat_part {
     struct slice ttl;
 };
 
-static void read_inner(struct request_walk *walk, struct chat_part *part,
-                       const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+#define PART(member) offsetof(struct chat_part, member)
 
-    if (!body_enter(walk, "messages.content", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        struct slice *to = json_text_is(key, "url")         ? &part->url
-                           : json_text_is(key, "detail")    ? &part->detail
-                           : json_text_is(key, "data")      ? &part->data
-                           : json_text_is(key, "format")    ? &part->format
-                           : json_text_is(key, "file_data") ? &part->file_data
-                           : json_text_is(key, "filename")  ? &part->file_name
-                           : json_text_is(key, "file_id")   ? &part->file_id
-                           : json_text_is(key, "ttl")       ? &part->ttl
-                                                            : NULL;
-        if (to != NULL)
-            *to = body_text(walk, "messages.content", &inner);
-    }
+/* The members of image_url, input_audio, file and prompt_cache_breakpoint. */
+static const struct body_field inner_fields[] = {
+    {KEY("url"), BODY_TEXT, .at = PART(url)},
+    {KEY("detail"), BODY_TEXT, .at = PART(detail)},
+    {KEY("data"), BODY_TEXT, .at = PART(data)},
+    {KEY("format"), BODY_TEXT, .at = PART(format)},
+    {KEY("file_data"), BODY_TEXT, .at = PART(file_data)},
+    {KEY("filename"), BODY_TEXT, .at = PART(file_name)},
+    {KEY("file_id"), BODY_TEXT, .at = PART(file_id)},
+    {KEY("ttl"), BODY_TEXT, .at = PART(ttl)},
+    {.form = BODY_PASSED},
+};
+
+static void read_inner(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    body_object(walk, "messages.content", value, inner_fields, into);
 }
+
+static void read_breakpoint(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_part *part = into;
+
+    part->cache = true;
+    read_inner(walk, value, into);
+}
+
+static const struct body_field part_fields[] = {
+    {KEY("type"), BODY_TEXT, .at = PART(type)},
+    {KEY("text"), BODY_TEXT, .at = PART(text)},
+    {KEY("refusal"), BODY_TEXT, .at = PART(text)},
+    {KEY("image_url"), BODY_READ, .read = read_inner},
+    {KEY("input_audio"), BODY_READ, .read = read_inner},
+    {KEY("file"), BODY_READ, .read = read_inner},
+    {KEY("prompt_cache_breakpoint"), BODY_READ, .read = read_breakpoint},
+    {.form = BODY_PASSED},
+};
 
 static void add_audio(struct request_walk *walk, struct neutral_part *part,
                       const struct chat_part *from)
@@ -65,7 +81,8 @@ static void add_file(struct request_walk *walk, struct neutral_part *part,
         body_fail(walk, "file_data", "'file_data' must be a 'data:' address.");
 }
 
-static void add_part(struct request_walk *walk, const struct chat_part *from)
+static void add_part(struct request_walk *walk, const struct chat_part *from,
+                     const struct json_value *value)
 {
     bool text = slice_equal(from->type, SLICE("text"));
     bool refusal = slice_equal(from->type, SLICE("refusal"));
@@ -73,13 +90,10 @@ static void add_part(struct request_walk *walk, const struct chat_part *from)
     bool audio = slice_equal(from->type, SLICE("input_audio"));
     bool file = slice_equal(from->type, SLICE("file"));
 
-    if (!text && !refusal && !image && !audio && !file) {
-        body_foreign(walk, FIELD_HOSTED_PART);
-        return;
-    }
-    struct neutral_part *part = body_part(walk, text      ? PART_TEXT
-                                                : refusal ? PART_REFUSAL
-                                                          : PART_MEDIA);
+    struct neutral_part *part = body_part(walk, text                     ? PART_TEXT
+                                                : refusal                ? PART_REFUSAL
+                                                : image || audio || file ? PART_MEDIA
+                                                                         : PART_FOREIGN);
     if (part == NULL)
         return;
     part->text = from->text;
@@ -92,46 +106,26 @@ static void add_part(struct request_walk *walk, const struct chat_part *from)
         add_audio(walk, part, from);
     } else if (file) {
         add_file(walk, part, from);
+    } else if (part->kind == PART_FOREIGN) {
+        part->text = body_since(walk, value);
+        body_foreign(walk, FIELD_HOSTED_PART);
     }
 }
 
-static void read_part(struct request_walk *walk, const struct json_value *value)
+static void read_part(struct request_walk *walk, const struct json_value *value, void *into)
 {
     struct chat_part part = {.cache = false};
-    struct json_text key;
-    struct json_value inner;
 
-    if (!body_enter(walk, "messages.content", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "type")) {
-            part.type = body_text(walk, "messages.content.type", &inner);
-        } else if (json_text_is(key, "text") || json_text_is(key, "refusal")) {
-            part.text = body_text(walk, "messages.content.text", &inner);
-        } else if (json_text_is(key, "image_url") || json_text_is(key, "input_audio") ||
-                   json_text_is(key, "file")) {
-            read_inner(walk, &part, &inner);
-        } else if (json_text_is(key, "prompt_cache_breakpoint")) {
-            part.cache = true;
-            read_inner(walk, &part, &inner);
-        }
-    }
-    add_part(walk, &part);
+    (void)into;
+    body_object(walk, "messages.content", value, part_fields, &part);
+    add_part(walk, &part, value);
 }
 
-static void read_content(struct request_walk *walk, const struct json_value *value)
+/* Beside calls of tools, an empty text says as much as none. */
+static void read_content(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item;
-
-    if (value->kind == JSON_STRING) {
-        struct neutral_part *part = body_part(walk, PART_TEXT);
-        if (part != NULL)
-            part->text = body_text(walk, "messages.content", value);
-    } else if (body_enter(walk, "messages.content", value, JSON_ARRAY)) {
-        while (body_next(walk, &key, &item))
-            read_part(walk, &item);
-    }
+    if (value->kind != JSON_STRING || value->string.size > 0)
+        body_content(walk, "messages.content", value, read_part, into);
 }
 
 /* ---- Tool calls ------------------------------------------------------------------------------ */
@@ -141,22 +135,34 @@ struct chat_call {
     bool custom;
 };
 
-/* {"name", "arguments"} or {"name", "input"} */
-static void read_function(struct request_walk *walk, struct chat_call *call,
-                          const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+#define CALL(member) offsetof(struct chat_call, member)
 
-    if (!body_enter(walk, "messages.tool_calls", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "name"))
-            call->name = body_text(walk, "messages.tool_calls.function.name", &inner);
-        else if (json_text_is(key, "arguments") || json_text_is(key, "input"))
-            call->arguments = body_text(walk, "messages.tool_calls.function.arguments", &inner);
-    }
+static const struct body_field function_fields[] = {
+    {KEY("name"), BODY_TEXT, .at = CALL(name)},
+    {KEY("arguments"), BODY_TEXT, .at = CALL(arguments)},
+    {KEY("input"), BODY_TEXT, .at = CALL(arguments)},
+    {.form = BODY_PASSED},
+};
+
+static void read_function(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    body_object(walk, "messages.tool_calls.function", value, function_fields, into);
 }
+
+static void read_custom(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_call *call = into;
+
+    call->custom = true;
+    read_function(walk, value, into);
+}
+
+static const struct body_field call_fields[] = {
+    {KEY("id"), BODY_TEXT, .at = CALL(id)},
+    {KEY("function"), BODY_READ, .read = read_function},
+    {KEY("custom"), BODY_READ, .read = read_custom},
+    {.form = BODY_PASSED},
+};
 
 static void add_call(struct request_walk *walk, const struct chat_call *call)
 {
@@ -170,27 +176,24 @@ static void add_call(struct request_walk *walk, const struct chat_call *call)
     body_call_id(walk, part, call->id);
 }
 
-static void read_calls(struct request_walk *walk, const struct json_value *value)
+static void read_call(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item, inner;
+    struct chat_call call = {.custom = false};
 
-    if (!body_enter(walk, "messages.tool_calls", value, JSON_ARRAY))
-        return;
-    while (body_next(walk, &key, &item)) {
-        struct chat_call call = {.custom = false};
-        if (!body_enter(walk, "messages.tool_calls", &item, JSON_OBJECT))
-            return;
-        while (body_next(walk, &key, &inner)) {
-            if (json_text_is(key, "id")) {
-                call.id = body_text(walk, "messages.tool_calls.id", &inner);
-            } else if (json_text_is(key, "function") || json_text_is(key, "custom")) {
-                call.custom = json_text_is(key, "custom");
-                read_function(walk, &call, &inner);
-            }
-        }
-        add_call(walk, &call);
-    }
+    (void)into;
+    body_object(walk, "messages.tool_calls", value, call_fields, &call);
+    add_call(walk, &call);
+}
+
+/* A legacy result names the function alone, so the name is the id. */
+static void read_legacy_call(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_call call = {.custom = false};
+
+    (void)into;
+    read_function(walk, value, &call);
+    call.id = call.name;
+    add_call(walk, &call);
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -199,19 +202,8 @@ struct chat_message {
     struct slice role, call_id, name, refusal, reasoning;
 };
 
-/* Results in a row are one user turn. */
-static bool follows_results(const struct neutral_request *request)
-{
-    if (request->n_turns == 0)
-        return false;
-    const struct neutral_turn *turn = &request->turns[request->n_turns - 1];
-    return turn->role == ROLE_USER && turn->end > turn->first &&
-           request->parts[turn->first].kind == PART_RESULT;
-}
-
 static void end_message(struct request_walk *walk, const struct chat_message *message, size_t first)
 {
-    struct neutral_request *request = walk->request;
     bool tool =
         slice_equal(message->role, SLICE("tool")) || slice_equal(message->role, SLICE("function"));
     bool model = slice_equal(message->role, SLICE("assistant"));
@@ -241,8 +233,8 @@ static void end_message(struct request_walk *walk, const struct chat_message *me
     }
     if (walk->failed)
         return;
-    if (tool && follows_results(request)) {
-        request->turns[request->n_turns - 1].end = request->n_parts;
+    if (tool) {
+        body_result_turn(walk, first);
         return;
     }
     struct neutral_turn *turn = body_turn(walk, model    ? ROLE_MODEL
@@ -254,382 +246,324 @@ static void end_message(struct request_walk *walk, const struct chat_message *me
     }
 }
 
-static void read_message(struct request_walk *walk, const struct json_value *value)
+#define MESSAGE(member) offsetof(struct chat_message, member)
+
+static void read_name(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_message *message = into;
+
+    message->name = body_text(walk, "messages.name", value);
+    body_foreign(walk, FIELD_MESSAGE_NAME);
+}
+
+static const struct body_field message_fields[] = {
+    {KEY("role"), BODY_TEXT, .at = MESSAGE(role)},
+    {KEY("content"), BODY_READ, .read = read_content},
+    {KEY("tool_calls"), BODY_LIST, .name = "messages.tool_calls", .read = read_call},
+    {KEY("function_call"), BODY_READ, .read = read_legacy_call},
+    {KEY("tool_call_id"), BODY_TEXT, .at = MESSAGE(call_id)},
+    {KEY("name"), BODY_READ, .read = read_name},
+    {KEY("refusal"), BODY_TEXT, .at = MESSAGE(refusal)},
+    {KEY("reasoning_content"), BODY_TEXT, .at = MESSAGE(reasoning)},
+    {KEY("reasoning"), BODY_TEXT, .at = MESSAGE(reasoning)},
+    {KEY("audio"), BODY_FOREIGN, .foreign = FIELD_STORED_AUDIO},
+    {.form = BODY_PASSED},
+};
+
+static void read_message(struct request_walk *walk, const struct json_value *value, void *into)
 {
     struct chat_message message = {.role = {"", 0}};
     size_t first = walk->request->n_parts;
-    struct json_text key;
-    struct json_value inner;
 
-    if (!body_enter(walk, "messages", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "role")) {
-            message.role = body_text(walk, "messages.role", &inner);
-        } else if (json_text_is(key, "content")) {
-            read_content(walk, &inner);
-        } else if (json_text_is(key, "tool_calls")) {
-            read_calls(walk, &inner);
-        } else if (json_text_is(key, "function_call")) {
-            struct chat_call call = {.custom = false};
-            read_function(walk, &call, &inner);
-            call.id = call.name; /* a legacy result names the function alone */
-            add_call(walk, &call);
-        } else if (json_text_is(key, "tool_call_id")) {
-            message.call_id = body_text(walk, "messages.tool_call_id", &inner);
-        } else if (json_text_is(key, "name")) {
-            message.name = body_text(walk, "messages.name", &inner);
-            body_foreign(walk, FIELD_MESSAGE_NAME);
-        } else if (json_text_is(key, "refusal")) {
-            message.refusal = body_text(walk, "messages.refusal", &inner);
-        } else if (json_text_is(key, "reasoning_content") || json_text_is(key, "reasoning")) {
-            message.reasoning = body_text(walk, "messages.reasoning_content", &inner);
-        } else if (json_text_is(key, "audio")) {
-            body_foreign(walk, FIELD_STORED_AUDIO);
-        }
-    }
+    (void)into;
+    body_object(walk, "messages", value, message_fields, &message);
     end_message(walk, &message, first);
 }
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
+struct chat_tool {
+    struct neutral_tool tool;
+    bool known;
+};
+
+#define TOOL(member) offsetof(struct chat_tool, tool.member)
+
 /* {"type": "grammar", "grammar": {"syntax", "definition"}} */
-static void read_grammar(struct request_walk *walk, struct neutral_tool *tool,
-                         const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+static void read_grammar(struct request_walk *walk, const struct json_value *value, void *into);
 
-    if (!body_enter(walk, "tools.custom.format", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "grammar"))
-            read_grammar(walk, tool, &inner);
-        else if (json_text_is(key, "syntax"))
-            tool->syntax = body_text(walk, "tools.custom.format.syntax", &inner);
-        else if (json_text_is(key, "definition"))
-            tool->grammar = body_text(walk, "tools.custom.format.definition", &inner);
-    }
+static const struct body_field grammar_fields[] = {
+    {KEY("syntax"), BODY_TEXT, .at = TOOL(syntax)},
+    {KEY("definition"), BODY_TEXT, .at = TOOL(grammar)},
+    {KEY("grammar"), BODY_READ, .read = read_grammar},
+    {.form = BODY_PASSED},
+};
+
+static void read_grammar(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    body_object(walk, "tools.custom.format", value, grammar_fields, into);
 }
 
-static void read_tool_fields(struct request_walk *walk, struct neutral_tool *tool,
-                             const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field tool_fields[] = {
+    {KEY("name"), BODY_TEXT, .at = TOOL(name)},
+    {KEY("description"), BODY_TEXT, .at = TOOL(description)},
+    {KEY("parameters"), BODY_RAW, .at = TOOL(schema)},
+    {KEY("strict"), BODY_TRI, .at = TOOL(strict)},
+    {KEY("format"), BODY_READ, .read = read_grammar},
+    {.form = BODY_PASSED},
+};
 
-    if (!body_enter(walk, "tools", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "name"))
-            tool->name = body_text(walk, "tools.function.name", &inner);
-        else if (json_text_is(key, "description"))
-            tool->description = body_text(walk, "tools.function.description", &inner);
-        else if (json_text_is(key, "parameters"))
-            tool->schema = body_raw(walk, &inner);
-        else if (json_text_is(key, "strict"))
-            tool->strict = body_tri(walk, "tools.function.strict", &inner);
-        else if (json_text_is(key, "format"))
-            read_grammar(walk, tool, &inner);
-    }
+static void read_tool_function(struct request_walk *walk, const struct json_value *value,
+                               void *into)
+{
+    struct chat_tool *tool = into;
+
+    tool->known = true;
+    body_object(walk, "tools.function", value, tool_fields, into);
 }
 
-static void read_tools(struct request_walk *walk, const struct json_value *value, bool legacy)
+static void read_tool_custom(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item, inner;
+    struct chat_tool *tool = into;
 
-    if (!body_enter(walk, "tools", value, JSON_ARRAY))
-        return;
-    while (body_next(walk, &key, &item)) {
-        struct neutral_tool *tool = body_tool(walk);
-        if (tool == NULL)
-            return;
-        if (legacy) {
-            read_tool_fields(walk, tool, &item);
-            continue;
-        }
-        if (!body_enter(walk, "tools", &item, JSON_OBJECT))
-            return;
-        bool known = false;
-        while (body_next(walk, &key, &inner)) {
-            if (json_text_is(key, "function") || json_text_is(key, "custom")) {
-                tool->free = json_text_is(key, "custom");
-                known = true;
-                read_tool_fields(walk, tool, &inner);
-            }
-        }
-        if (!known) {
-            body_foreign(walk, FIELD_HOSTED_TOOL);
-            walk->request->n_tools--;
-        } else if (tool->name.n == 0) {
-            body_fail(walk, "tools.function.name", "A tool must have a name.");
-        }
-    }
+    tool->tool.free = true;
+    read_tool_function(walk, value, into);
 }
 
-/* The names in tool_choice: {"function": {"name"}}, or {"allowed_tools": {"mode", "tools": [...]}}.
- * All names below it count, wherever they stand. */
-static void read_choice_names(struct request_walk *walk, const struct json_value *value, bool *all)
-{
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field outer_tool_fields[] = {
+    {KEY("function"), BODY_READ, .read = read_tool_function},
+    {KEY("custom"), BODY_READ, .read = read_tool_custom},
+    {.form = BODY_PASSED},
+};
 
-    if ((value->kind != JSON_OBJECT && value->kind != JSON_ARRAY) || !json_enter(walk->json))
+static void add_tool(struct request_walk *walk, const struct neutral_tool *from)
+{
+    struct neutral_tool *tool = body_tool(walk);
+
+    if (tool == NULL)
         return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "name"))
-            body_name(walk, body_text(walk, "tool_choice", &inner));
-        else if (json_text_is(key, "mode"))
-            *all = inner.kind == JSON_STRING && json_text_is(inner.string, "required");
-        else
-            read_choice_names(walk, &inner, all);
-    }
+    *tool = *from;
+    if (tool->name.n == 0)
+        body_fail(walk, "tools.function.name", "A tool must have a name.");
 }
 
-static void read_choice(struct request_walk *walk, const struct json_value *value)
+static void read_tool(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    static const char *const list[] = {"auto", "none", "required", NULL};
-    static const enum neutral_choice choices[] = {CHOICE_AUTO, CHOICE_NONE, CHOICE_REQUIRED};
+    struct chat_tool tool = {.known = false};
+
+    (void)into;
+    body_object(walk, "tools", value, outer_tool_fields, &tool);
+    if (walk->failed)
+        return;
+    if (tool.known)
+        add_tool(walk, &tool.tool);
+    else
+        body_hosted_tool(walk, value);
+}
+
+static void read_legacy_tool(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_tool tool = {.known = true};
+
+    (void)into;
+    body_object(walk, "functions", value, tool_fields, &tool);
+    if (!walk->failed)
+        add_tool(walk, &tool.tool);
+}
+
+static void read_legacy_tools(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    walk->request->legacy_functions = true;
+    body_list(walk, "functions", value, read_legacy_tool, into);
+}
+
+/* {"function": {"name"}}, or {"allowed_tools": {"mode", "tools": [...]}}. All names below it
+ * count, wherever they stand. */
+struct chat_choice {
+    struct slice mode;
+    bool allowed;
+};
+
+static void read_choice_object(struct request_walk *walk, const struct json_value *value,
+                               void *into);
+
+static void read_choice_name(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    body_name(walk, body_text(walk, "tool_choice", value));
+}
+
+static void read_allowed(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    struct chat_choice *choice = into;
+
+    choice->allowed = true;
+    read_choice_object(walk, value, into);
+}
+
+static const struct body_field choice_fields[] = {
+    {KEY("name"), BODY_READ, .read = read_choice_name},
+    {KEY("mode"), BODY_TEXT, .at = offsetof(struct chat_choice, mode)},
+    {KEY("function"), BODY_READ, .read = read_choice_object},
+    {KEY("custom"), BODY_READ, .read = read_choice_object},
+    {KEY("allowed_tools"), BODY_READ, .read = read_allowed},
+    {KEY("tools"), BODY_LIST, .name = "tool_choice", .read = read_choice_object},
+    {.form = BODY_PASSED},
+};
+
+static void read_choice_object(struct request_walk *walk, const struct json_value *value,
+                               void *into)
+{
+    body_object(walk, "tool_choice", value, choice_fields, into);
+}
+
+static void read_choice(struct request_walk *walk, const struct json_value *value, void *into)
+{
     struct neutral_request *request = walk->request;
-    struct json_text key;
-    struct json_value inner;
-    bool allowed = false, all = false;
+    struct chat_choice choice = {.allowed = false};
 
+    (void)into;
     if (value->kind == JSON_STRING) {
-        request->choice = choices[body_word(walk, "tool_choice", value, list)];
+        request->choice = body_choice_word(walk, value);
         return;
     }
-    if (!body_enter(walk, "tool_choice", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        allowed |= json_text_is(key, "allowed_tools");
-        if (json_text_is(key, "name"))
-            body_name(walk, body_text(walk, "tool_choice", &inner));
-        else
-            read_choice_names(walk, &inner, &all);
-    }
+    read_choice_object(walk, value, &choice);
     if (request->n_names == 0)
         body_fail(walk, "tool_choice", "'tool_choice' names no tool.");
-    request->choice = !allowed ? CHOICE_ONE : all ? CHOICE_ALLOWED_REQUIRED : CHOICE_ALLOWED;
+    request->choice = !choice.allowed                               ? CHOICE_ONE
+                      : slice_equal(choice.mode, SLICE("required")) ? CHOICE_ALLOWED_REQUIRED
+                                                                    : CHOICE_ALLOWED;
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void read_schema(struct request_walk *walk, const struct json_value *value)
-{
-    struct neutral_request *request = walk->request;
-    struct json_text key;
-    struct json_value inner;
+#define REQUEST(member) offsetof(struct neutral_request, member)
 
-    if (!body_enter(walk, "response_format.json_schema", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "name"))
-            request->format_name = body_text(walk, "response_format.json_schema.name", &inner);
-        else if (json_text_is(key, "description"))
-            request->format_description =
-                body_text(walk, "response_format.json_schema.description", &inner);
-        else if (json_text_is(key, "schema"))
-            request->format_schema = body_raw(walk, &inner);
-        else if (json_text_is(key, "strict"))
-            request->format_strict = body_tri(walk, "response_format.json_schema.strict", &inner);
-    }
+static const struct body_field schema_fields[] = {
+    {KEY("name"), BODY_TEXT, .at = REQUEST(format_name)},
+    {KEY("description"), BODY_TEXT, .at = REQUEST(format_description)},
+    {KEY("schema"), BODY_RAW, .at = REQUEST(format_schema)},
+    {KEY("strict"), BODY_TRI, .at = REQUEST(format_strict)},
+    {.form = BODY_PASSED},
+};
+
+static void read_format_type(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    walk->request->format = body_format_type(walk, "response_format.type", value);
 }
 
-static void read_format(struct request_walk *walk, const struct json_value *value)
-{
-    static const char *const list[] = {"text", "json_object", "json_schema", NULL};
-    struct json_text key;
-    struct json_value inner;
+static const struct body_field format_fields[] = {
+    {KEY("type"), BODY_READ, .read = read_format_type},
+    {KEY("json_schema"), BODY_OBJECT, .name = "response_format.json_schema",
+     .inner = schema_fields},
+    {.form = BODY_PASSED},
+};
 
-    if (!body_enter(walk, "response_format", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "type"))
-            walk->request->format =
-                (enum neutral_format)body_word(walk, "response_format.type", &inner, list);
-        else if (json_text_is(key, "json_schema"))
-            read_schema(walk, &inner);
-    }
-}
-
-static void read_stream_options(struct request_walk *walk, const struct json_value *value)
-{
-    struct json_text key;
-    struct json_value inner;
-
-    if (!body_enter(walk, "stream_options", value, JSON_OBJECT))
-        return;
-    while (body_next(walk, &key, &inner)) {
-        if (json_text_is(key, "include_usage"))
-            walk->request->want_usage = body_is_true(walk, "stream_options.include_usage", &inner);
-        else
-            body_foreign(walk, FIELD_OBFUSCATION);
-    }
-}
+static const struct body_field stream_fields[] = {
+    {KEY("include_usage"), BODY_TRUE, .at = REQUEST(want_usage)},
+    {.form = BODY_FOREIGN, .foreign = FIELD_OBFUSCATION},
+};
 
 /* ["text"] is the default; anything else makes sounds. */
-static void read_modalities(struct request_walk *walk, const struct json_value *value)
+static void read_modality(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item;
-
-    if (!body_enter(walk, "modalities", value, JSON_ARRAY))
-        return;
-    while (body_next(walk, &key, &item))
-        if (item.kind != JSON_STRING || !json_text_is(item.string, "text"))
-            body_foreign(walk, FIELD_MODALITIES);
+    (void)into;
+    if (value->kind != JSON_STRING || !json_text_is(value->string, "text"))
+        body_foreign(walk, FIELD_MODALITIES);
 }
 
-static void read_messages(struct request_walk *walk, const struct json_value *value)
+static void read_modalities(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct json_text key;
-    struct json_value item;
-
-    if (body_enter(walk, "messages", value, JSON_ARRAY))
-        while (body_next(walk, &key, &item))
-            read_message(walk, &item);
+    body_list(walk, "modalities", value, read_modality, into);
+    if (!walk->failed)
+        body_extra(walk, SLICE("modalities"), body_since(walk, value));
 }
 
-/* Sampling and bounds. False: another key. */
-static bool read_number_key(struct request_walk *walk, struct json_text key,
-                            const struct json_value *value, bool *newer_bound)
+/* The voice; `modalities` says whether it speaks. */
+static void read_voice(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct neutral_request *request = walk->request;
-
-    if (json_text_is(key, "temperature")) {
-        request->temperature = body_real(walk, "temperature", value, 0, 2);
-    } else if (json_text_is(key, "top_p")) {
-        request->top_p = body_real(walk, "top_p", value, 0, 1);
-    } else if (json_text_is(key, "presence_penalty")) {
-        request->presence = body_real(walk, "presence_penalty", value, -2, 2);
-    } else if (json_text_is(key, "frequency_penalty")) {
-        request->frequency = body_real(walk, "frequency_penalty", value, -2, 2);
-    } else if (json_text_is(key, "max_completion_tokens")) {
-        request->bound = body_integer(walk, "max_completion_tokens", value, 0, INT32_MAX);
-        *newer_bound = true;
-    } else if (json_text_is(key, "max_tokens")) {
-        int64_t bound = body_integer(walk, "max_tokens", value, 0, INT32_MAX);
-        if (!*newer_bound)
-            request->bound = bound;
-    } else if (json_text_is(key, "seed")) {
-        request->seed = body_integer(walk, "seed", value, INT64_MIN + 1, INT64_MAX);
-        request->has_seed = true;
-    } else if (json_text_is(key, "n")) {
-        request->n = body_integer(walk, "n", value, 1, 128);
-    } else if (json_text_is(key, "top_logprobs")) {
-        request->top_logprobs = body_integer(walk, "top_logprobs", value, 0, 20);
-    } else {
-        return false;
-    }
-    return true;
+    (void)into;
+    body_extra(walk, SLICE("audio"), body_raw(walk, value));
 }
 
-/* What the service shall do with the call. False: another key. */
-static bool read_service_key(struct request_walk *walk, struct json_text key,
-                             const struct json_value *value)
+/* The newer bound goes before the older, whichever comes first. */
+static void read_older_bound(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct neutral_request *request = walk->request;
+    int64_t bound = body_integer(walk, "max_tokens", value, 0, INT32_MAX);
 
-    if (json_text_is(key, "safety_identifier")) {
-        request->user = body_text(walk, "safety_identifier", value);
-    } else if (json_text_is(key, "user")) {
-        struct slice user = body_text(walk, "user", value);
-        if (request->user.n == 0)
-            request->user = user;
-    } else if (json_text_is(key, "metadata")) {
-        request->metadata = body_raw(walk, value);
-    } else if (json_text_is(key, "prompt_cache_key")) {
-        request->cache_key = body_text(walk, "prompt_cache_key", value);
-    } else if (json_text_is(key, "prompt_cache_options") ||
-               json_text_is(key, "prompt_cache_retention")) {
-        body_foreign(walk, FIELD_CACHE);
-    } else if (json_text_is(key, "store")) {
-        request->store = body_tri(walk, "store", value);
-    } else if (json_text_is(key, "service_tier")) {
-        request->tier = neutral_tier_of(body_text(walk, "service_tier", value));
-    } else if (json_text_is(key, "stream")) {
-        request->stream = body_is_true(walk, "stream", value);
-    } else if (json_text_is(key, "stream_options")) {
-        read_stream_options(walk, value);
-    } else {
-        return false;
-    }
-    return true;
+    (void)into;
+    if (walk->request->bound < 0)
+        walk->request->bound = bound;
 }
 
-/* What no other dialect knows. False: another key. */
-static bool read_foreign_key(struct request_walk *walk, struct json_text key,
-                             const struct json_value *value)
+static void read_seed(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    static const struct {
-        const char *key;
-        enum neutral_field field;
-    } fields[] = {
-        {"logit_bias", FIELD_LOGIT_BIAS},
-        {"prediction", FIELD_PREDICTION},
-        {"web_search_options", FIELD_SEARCH_OPTIONS},
-        {"moderation", FIELD_MODERATION},
-    };
-
-    if (json_text_is(key, "modalities")) {
-        read_modalities(walk, value);
-        return true;
-    }
-    if (json_text_is(key, "audio")) /* the voice; `modalities` says whether it speaks */
-        return true;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (json_text_is(key, fields[i].key)) {
-            body_foreign(walk, fields[i].field);
-            return true;
-        }
-    return false;
+    (void)into;
+    walk->request->seed = body_integer(walk, "seed", value, INT64_MIN + 1, INT64_MAX);
+    walk->request->has_seed = true;
 }
 
-static void read_key(struct request_walk *walk, struct json_text key,
-                     const struct json_value *value, bool *newer_bound)
+static void read_effort(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    struct neutral_request *request = walk->request;
-
-    if (json_text_is(key, "model")) {
-        request->model = body_text(walk, "model", value);
-    } else if (json_text_is(key, "messages")) {
-        read_messages(walk, value);
-    } else if (json_text_is(key, "tools") || json_text_is(key, "functions")) {
-        request->legacy_functions |= json_text_is(key, "functions");
-        read_tools(walk, value, json_text_is(key, "functions"));
-    } else if (json_text_is(key, "tool_choice") || json_text_is(key, "function_call")) {
-        read_choice(walk, value);
-    } else if (json_text_is(key, "parallel_tool_calls")) {
-        request->parallel = body_tri(walk, "parallel_tool_calls", value);
-    } else if (json_text_is(key, "response_format")) {
-        read_format(walk, value);
-    } else if (json_text_is(key, "stop")) {
-        body_stops(walk, "stop", value);
-    } else if (json_text_is(key, "logprobs")) {
-        request->logprobs = body_tri(walk, "logprobs", value);
-    } else if (json_text_is(key, "reasoning_effort")) {
-        request->effort = neutral_effort_of(body_text(walk, "reasoning_effort", value));
-    } else if (json_text_is(key, "verbosity")) {
-        request->verbosity = body_text(walk, "verbosity", value);
-    } else if (!read_number_key(walk, key, value, newer_bound) &&
-               !read_service_key(walk, key, value) && !read_foreign_key(walk, key, value)) {
-        body_unknown(walk, key, value);
-    }
+    (void)into;
+    walk->request->effort = neutral_effort_of(body_text(walk, "reasoning_effort", value));
 }
+
+static void read_stop(struct request_walk *walk, const struct json_value *value, void *into)
+{
+    (void)into;
+    body_stops(walk, "stop", value);
+}
+
+static const struct body_field fields[] = {
+    {KEY("model"), BODY_TEXT, .at = REQUEST(model)},
+    {KEY("messages"), BODY_LIST, .name = "messages", .read = read_message},
+    {KEY("tools"), BODY_LIST, .name = "tools", .read = read_tool},
+    {KEY("functions"), BODY_READ, .read = read_legacy_tools},
+    {KEY("tool_choice"), BODY_READ, .read = read_choice},
+    {KEY("function_call"), BODY_READ, .read = read_choice},
+    {KEY("parallel_tool_calls"), BODY_TRI, .at = REQUEST(parallel)},
+    {KEY("response_format"), BODY_OBJECT, .name = "response_format", .inner = format_fields},
+    {KEY("stop"), BODY_READ, .read = read_stop},
+    {KEY("temperature"), BODY_REAL, .at = REQUEST(temperature), .most = 2},
+    {KEY("top_p"), BODY_REAL, .at = REQUEST(top_p), .most = 1},
+    {KEY("presence_penalty"), BODY_REAL, .at = REQUEST(presence), .least = -2, .most = 2},
+    {KEY("frequency_penalty"), BODY_REAL, .at = REQUEST(frequency), .least = -2, .most = 2},
+    {KEY("max_completion_tokens"), BODY_WHOLE, .at = REQUEST(bound), .most = INT32_MAX},
+    {KEY("max_tokens"), BODY_READ, .read = read_older_bound},
+    {KEY("seed"), BODY_READ, .read = read_seed},
+    {KEY("n"), BODY_WHOLE, .at = REQUEST(n), .least = 1, .most = 128},
+    {KEY("logprobs"), BODY_TRI, .at = REQUEST(logprobs)},
+    {KEY("top_logprobs"), BODY_WHOLE, .at = REQUEST(top_logprobs), .most = 20},
+    {KEY("reasoning_effort"), BODY_READ, .read = read_effort},
+    {KEY("verbosity"), BODY_TEXT, .at = REQUEST(verbosity)},
+    {KEY("safety_identifier"), BODY_TEXT, .at = REQUEST(user)},
+    {KEY("user"), BODY_READ, .read = body_user},
+    {KEY("metadata"), BODY_RAW, .at = REQUEST(metadata)},
+    {KEY("prompt_cache_key"), BODY_TEXT, .at = REQUEST(cache_key)},
+    {KEY("store"), BODY_TRI, .at = REQUEST(store)},
+    {KEY("service_tier"), BODY_READ, .read = body_tier},
+    {KEY("stream"), BODY_TRUE, .at = REQUEST(stream)},
+    {KEY("stream_options"), BODY_OBJECT, .name = "stream_options", .inner = stream_fields},
+    {KEY("modalities"), BODY_READ, .read = read_modalities},
+    {KEY("audio"), BODY_READ, .read = read_voice},
+    {KEY("prompt_cache_options"), BODY_FOREIGN, .foreign = FIELD_CACHE},
+    {KEY("prompt_cache_retention"), BODY_FOREIGN, .foreign = FIELD_CACHE},
+    {KEY("logit_bias"), BODY_FOREIGN, .foreign = FIELD_LOGIT_BIAS},
+    {KEY("prediction"), BODY_FOREIGN, .foreign = FIELD_PREDICTION},
+    {KEY("web_search_options"), BODY_FOREIGN, .foreign = FIELD_SEARCH_OPTIONS},
+    {KEY("moderation"), BODY_FOREIGN, .foreign = FIELD_MODERATION},
+    {.form = BODY_UNKNOWN},
+};
 
 bool chat_read_request(struct json_reader *json, const char *body, size_t n, size_t readable,
                        struct neutral_request *request, struct ask_problem *problem)
 {
     struct request_walk walk;
-    struct json_text key;
-    struct json_value value;
-    bool newer_bound = false;
 
     if (body_begin(&walk, json, DIALECT_CHAT, body, n, readable, request, problem))
-        while (body_next(&walk, &key, &value))
-            read_key(&walk, key, &value, &newer_bound);
+        body_members(&walk, "", fields, request);
     if (!body_end(&walk))
         return false;
     if (request->n_turns == 0)

@@ -28,11 +28,6 @@ static const struct body_field audio_fields[] = {
     {.form = BODY_PASSED},
 };
 
-static void read_audio(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_object(walk, "input_audio", value, audio_fields, into);
-}
-
 static const struct body_field breakpoint_fields[] = {
     {KEY("ttl"), BODY_TEXT, .at = PART(ttl)},
     {.form = BODY_PASSED},
@@ -56,7 +51,7 @@ static const struct body_field part_fields[] = {
     {KEY("file_data"), BODY_TEXT, .at = PART(file_data)},
     {KEY("file_url"), BODY_TEXT, .at = PART(file_url)},
     {KEY("filename"), BODY_TEXT, .at = PART(file_name)},
-    {KEY("input_audio"), BODY_READ, .read = read_audio},
+    {KEY("input_audio"), BODY_OBJECT, .name = "input_audio", .inner = audio_fields},
     {KEY("prompt_cache_breakpoint"), BODY_READ, .read = read_breakpoint},
     {.form = BODY_PASSED},
 };
@@ -131,16 +126,9 @@ static void read_part(struct request_walk *walk, const struct json_value *value,
     }
 }
 
-/* A text, or parts. */
 static void read_parts(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    if (value->kind == JSON_STRING) {
-        struct neutral_part *part = body_part(walk, PART_TEXT);
-        if (part != NULL)
-            part->text = body_text(walk, "input.content", value);
-    } else {
-        body_list(walk, "input.content", value, read_part, into);
-    }
+    body_content(walk, "input.content", value, read_part, into);
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -396,17 +384,12 @@ static const struct body_field grammar_fields[] = {
     {.form = BODY_PASSED},
 };
 
-static void read_grammar(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_object(walk, "tools.format", value, grammar_fields, into);
-}
-
 static const struct body_field tool_fields[] = {
     {KEY("type"), BODY_TEXT, .at = TOOL(type)},
     {KEY("name"), BODY_TEXT, .at = TOOL(name)},
     {KEY("description"), BODY_TEXT, .at = TOOL(description)},
     {KEY("parameters"), BODY_RAW, .at = TOOL(parameters)},
-    {KEY("format"), BODY_READ, .read = read_grammar},
+    {KEY("format"), BODY_OBJECT, .name = "tools.format", .inner = grammar_fields},
     {KEY("strict"), BODY_TRI, .at = TOOL(strict)},
     {KEY("defer_loading"), BODY_TRI, .at = TOOL(deferred)},
     {.form = BODY_READ, .read = note_more},
@@ -443,11 +426,6 @@ static void read_tool(struct request_walk *walk, const struct json_value *value,
         body_fail(walk, "tools.name", "A tool must have a name.");
 }
 
-static void read_tools(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_list(walk, "tools", value, read_tool, into);
-}
-
 struct choice_from {
     struct slice type, mode;
 };
@@ -468,40 +446,34 @@ static void read_choice_tool(struct request_walk *walk, const struct json_value 
     body_object(walk, "tool_choice.tools", value, choice_tool_fields, into);
 }
 
-static void read_choice_tools(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_list(walk, "tool_choice.tools", value, read_choice_tool, into);
-}
-
 static const struct body_field choice_fields[] = {
     {KEY("type"), BODY_TEXT, .at = offsetof(struct choice_from, type)},
     {KEY("mode"), BODY_TEXT, .at = offsetof(struct choice_from, mode)},
     {KEY("name"), BODY_READ, .read = read_choice_name},
-    {KEY("tools"), BODY_READ, .read = read_choice_tools},
+    {KEY("tools"), BODY_LIST, .name = "tool_choice.tools", .read = read_choice_tool},
     {.form = BODY_PASSED},
 };
 
 static void read_choice(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    static const char *const list[] = {"auto", "none", "required", NULL};
-    static const enum neutral_choice choices[] = {CHOICE_AUTO, CHOICE_NONE, CHOICE_REQUIRED};
     struct choice_from from = {.type = {"", 0}};
     struct neutral_request *request = walk->request;
 
     (void)into;
     if (value->kind == JSON_STRING) {
-        request->choice = choices[body_word(walk, "tool_choice", value, list)];
+        request->choice = body_choice_word(walk, value);
         return;
     }
     body_object(walk, "tool_choice", value, choice_fields, &from);
-    if (slice_equal(from.type, SLICE("allowed_tools"))) {
+    bool allowed = slice_equal(from.type, SLICE("allowed_tools"));
+    bool one = slice_equal(from.type, SLICE("function")) || slice_equal(from.type, SLICE("custom"));
+    if ((allowed || one) && request->n_names == 0)
+        body_fail(walk, "tool_choice.name", "'tool_choice' names no tool.");
+    if (allowed) {
         request->choice =
             slice_equal(from.mode, SLICE("required")) ? CHOICE_ALLOWED_REQUIRED : CHOICE_ALLOWED;
-    } else if (slice_equal(from.type, SLICE("function")) ||
-               slice_equal(from.type, SLICE("custom"))) {
+    } else if (one) {
         request->choice = CHOICE_ONE;
-        if (request->n_names == 0)
-            body_fail(walk, "tool_choice.name", "'tool_choice' names no tool.");
     } else { /* a hosted tool */
         request->n_names = 0;
         body_foreign(walk, FIELD_HOSTED_TOOL);
@@ -515,10 +487,8 @@ static void read_choice(struct request_walk *walk, const struct json_value *valu
 
 static void read_format_type(struct request_walk *walk, const struct json_value *value, void *into)
 {
-    static const char *const list[] = {"text", "json_object", "json_schema", NULL};
-
     (void)into;
-    walk->request->format = (enum neutral_format)body_word(walk, "text.format.type", value, list);
+    walk->request->format = body_format_type(walk, "text.format.type", value);
 }
 
 static const struct body_field format_fields[] = {
@@ -530,21 +500,11 @@ static const struct body_field format_fields[] = {
     {.form = BODY_PASSED},
 };
 
-static void read_format(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_object(walk, "text.format", value, format_fields, into);
-}
-
 static const struct body_field text_fields[] = {
-    {KEY("format"), BODY_READ, .read = read_format},
+    {KEY("format"), BODY_OBJECT, .name = "text.format", .inner = format_fields},
     {KEY("verbosity"), BODY_TEXT, .at = REQUEST(verbosity)},
     {.form = BODY_PASSED},
 };
-
-static void read_text_options(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_object(walk, "text", value, text_fields, into);
-}
 
 static void read_effort(struct request_walk *walk, const struct json_value *value, void *into)
 {
@@ -575,11 +535,6 @@ static const struct body_field reasoning_fields[] = {
     {.form = BODY_PASSED},
 };
 
-static void read_reasoning(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_object(walk, "reasoning", value, reasoning_fields, into);
-}
-
 static void read_include_word(struct request_walk *walk, const struct json_value *value, void *into)
 {
     struct slice word = body_text(walk, "include", value);
@@ -591,27 +546,7 @@ static void read_include_word(struct request_walk *walk, const struct json_value
         body_foreign(walk, FIELD_INCLUDE);
 }
 
-static void read_include(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    body_list(walk, "include", value, read_include_word, into);
-}
-
 /* ---- The rest -------------------------------------------------------------------------------- */
-
-static void read_user(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    struct slice user = body_text(walk, "user", value);
-
-    (void)into;
-    if (walk->request->user.n == 0)
-        walk->request->user = user;
-}
-
-static void read_tier(struct request_walk *walk, const struct json_value *value, void *into)
-{
-    (void)into;
-    walk->request->tier = neutral_tier_of(body_text(walk, "service_tier", value));
-}
 
 static void read_background(struct request_walk *walk, const struct json_value *value, void *into)
 {
@@ -637,23 +572,23 @@ static const struct body_field fields[] = {
     {KEY("model"), BODY_TEXT, .at = REQUEST(model)},
     {KEY("input"), BODY_READ, .read = read_input},
     {KEY("instructions"), BODY_READ, .read = read_instructions},
-    {KEY("tools"), BODY_READ, .read = read_tools},
+    {KEY("tools"), BODY_LIST, .name = "tools", .read = read_tool},
     {KEY("tool_choice"), BODY_READ, .read = read_choice},
     {KEY("parallel_tool_calls"), BODY_TRI, .at = REQUEST(parallel)},
-    {KEY("text"), BODY_READ, .read = read_text_options},
-    {KEY("reasoning"), BODY_READ, .read = read_reasoning},
+    {KEY("text"), BODY_OBJECT, .name = "text", .inner = text_fields},
+    {KEY("reasoning"), BODY_OBJECT, .name = "reasoning", .inner = reasoning_fields},
     {KEY("max_output_tokens"), BODY_WHOLE, .at = REQUEST(bound), .most = INT32_MAX},
     {KEY("temperature"), BODY_REAL, .at = REQUEST(temperature), .most = 2},
     {KEY("top_p"), BODY_REAL, .at = REQUEST(top_p), .most = 1},
     {KEY("top_logprobs"), BODY_WHOLE, .at = REQUEST(top_logprobs), .most = 20},
     {KEY("safety_identifier"), BODY_TEXT, .at = REQUEST(user)},
-    {KEY("user"), BODY_READ, .read = read_user},
+    {KEY("user"), BODY_READ, .read = body_user},
     {KEY("metadata"), BODY_RAW, .at = REQUEST(metadata)},
     {KEY("prompt_cache_key"), BODY_TEXT, .at = REQUEST(cache_key)},
     {KEY("store"), BODY_TRI, .at = REQUEST(store)},
-    {KEY("service_tier"), BODY_READ, .read = read_tier},
+    {KEY("service_tier"), BODY_READ, .read = body_tier},
     {KEY("stream"), BODY_TRUE, .at = REQUEST(stream)},
-    {KEY("include"), BODY_READ, .read = read_include},
+    {KEY("include"), BODY_LIST, .name = "include", .read = read_include_word},
     {KEY("background"), BODY_READ, .read = read_background},
     {KEY("truncation"), BODY_READ, .read = read_truncation},
     {KEY("stream_options"), BODY_FOREIGN, .foreign = FIELD_OBFUSCATION},

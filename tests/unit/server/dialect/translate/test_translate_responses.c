@@ -290,6 +290,8 @@ static void mistakes_are_named(void **state)
          "'stream' must be true or false."},
         {"{'model':'m','input':'x','tools':[{'type':'function'}]}", "tools.name", NULL},
         {"{'model':'m','input':'x','tool_choice':{'type':'function'}}", "tool_choice.name", NULL},
+        {"{'model':'m','input':'x','tool_choice':{'type':'allowed_tools','mode':'auto'}}",
+         "tool_choice.name", "'tool_choice' names no tool."},
         {"{'model':'m','input':[{'role':'user','content':[{'type':'input_file','file_data':'x'}]}"
          "]}",
          "file_data", NULL},
