@@ -19,7 +19,7 @@ static struct usage_reading scan(struct json_reader *reader, const char *bytes, 
     usage_scan_init(room);
     for (size_t at = 0; at < n; at += piece)
         usage_scan_feed(room, bytes + at, piece < n - at ? piece : n - at);
-    usage_scan_end(room, reader, &reading);
+    usage_scan_end(room, reader, NULL, &reading);
     return reading;
 }
 

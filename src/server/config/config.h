@@ -507,6 +507,21 @@ int64_t config_most_output(const struct config_model *model);
 /* The factor of a name, in thousandths; 0 if there is none. */
 int64_t config_factor(const struct config_factors *factors, const char *name, size_t bytes);
 
+/* The price of a usage by a model that a reply names, of the same provider as `model`, which was
+ * asked: an advisor, or one that the provider fell back to. Null, or a name that is not known: the
+ * dearest of the provider's. */
+tg_micro config_price_of_pass(const struct config_provider *provider,
+                              const struct config_model *model, const char *name,
+                              const struct tg_usage *usage);
+
+/* Whether a name in a reply is that of the model, or of a dated version of it. */
+bool config_is_model(const struct config_provider *provider, const struct config_model *model,
+                     const char *name);
+
+/* The most that a bound costs at any model of the provider, `model` among them. */
+tg_micro config_dearest_bound(const struct config_provider *provider,
+                              const struct config_model *model, const struct tg_usage_bound *bound);
+
 /* What multiplies the token prices of a call, in thousandths, by the tier, speed and region that
  * its reply says were served; "" is for what it does not say. If it says none of them, or
  * something that has no factor here, it is `asked`: the most that was asked for. */

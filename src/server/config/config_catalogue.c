@@ -434,6 +434,77 @@ static void multiply_price(struct tg_price *price, int64_t milli)
     }
 }
 
+/* ---- other models of a call ---- */
+
+/* Under a name, and others that mean the same. */
+static void add_pass_price(struct reader *reader, struct config_provider *provider,
+                           const char *name, const struct config_names *others,
+                           const struct tg_price *price)
+{
+    struct config_pass_price *one = &provider->pass_prices[provider->n_pass_prices];
+    struct config_names names = {config_alloc(reader, (others->n + 1) * sizeof *names.names), 0};
+
+    if (names.names == NULL)
+        return;
+    names.names[names.n++] = config_text(reader, name);
+    for (size_t i = 0; i < others->n; i++)
+        names.names[names.n++] = config_text(reader, others->names[i]);
+    *one = (struct config_pass_price){.names = names, .price = *price};
+    one->price.per_call = 0; /* the call has paid it */
+    provider->n_pass_prices++;
+}
+
+/* The catalogue's rows that hold now, of the provider and of the one that it has its rows of. */
+static void add_rows(struct reader *reader, const struct catalogues *all,
+                     const struct catalogue_provider *line, tg_ms now,
+                     struct config_provider *provider)
+{
+    for (size_t i = all->n; i-- > 0;) /* the later wins */
+        for (size_t k = 0; k < all->list[i].n_rows; k++) {
+            const struct catalogue_row *row = &all->list[i].rows[k];
+            struct tg_price price = row->facts.price;
+            if (now < row->from_at || now >= row->until_at ||
+                (strcmp(row->provider, line->facts.name) != 0 &&
+                 (line->rows_of == NULL || strcmp(row->provider, line->rows_of) != 0)))
+                continue;
+            multiply_price(&price, provider->price_factor);
+            add_pass_price(reader, provider, row->facts.name, &row->aliases, &price);
+        }
+}
+
+/* What passes cost that a reply of this provider reports of other models than the one asked. */
+static void find_pass_prices(struct reader *reader, const struct catalogues *all, size_t at,
+                             tg_ms now)
+{
+    struct config *config = reader->config;
+    struct config_provider *provider = &config->providers[at];
+    const struct catalogue_provider *line = find_catalogue_provider(all, provider);
+    size_t most = config->n_models;
+
+    for (size_t i = 0; i < all->n && line != NULL; i++)
+        most += all->list[i].n_rows;
+    provider->pass_prices = config_scratch(reader, (most + 1) * sizeof *provider->pass_prices);
+    for (size_t i = 0; i < config->n_models && provider->pass_prices != NULL; i++) {
+        const struct config_model *model = &config->models[i];
+        struct match match = {0};
+        if (model->provider != at || !model->has_price)
+            continue;
+        if (line != NULL)
+            match = find_row(all, line->facts.name, model->upstream_model, now);
+        add_pass_price(reader, provider, model->upstream_model,
+                       match.row != NULL ? &match.row->aliases : &(struct config_names){0},
+                       &model->price);
+    }
+    if (line != NULL && provider->pass_prices != NULL)
+        add_rows(reader, all, line, now, provider);
+    struct config_pass_price *kept =
+        config_alloc(reader, (provider->n_pass_prices + 1) * sizeof *kept);
+    if (kept != NULL && provider->n_pass_prices > 0)
+        memcpy(kept, provider->pass_prices, provider->n_pass_prices * sizeof *kept);
+    provider->pass_prices = kept;
+    provider->n_pass_prices = kept != NULL ? provider->n_pass_prices : 0;
+}
+
 void config_fill_models(struct reader *reader)
 {
     struct config *config = reader->config;
@@ -467,4 +538,7 @@ void config_fill_models(struct reader *reader)
         if (model->provider != CONFIG_NONE)
             multiply_price(&model->price, config->providers[model->provider].price_factor);
     }
+    for (size_t i = 0; i < config->n_providers; i++)
+        if (config->providers[i].api == CONFIG_ANTHROPIC)
+            find_pass_prices(reader, &all, i, now);
 }

@@ -117,6 +117,78 @@ int64_t config_served_factor(const struct config_model *model, const char *tier,
     return told ? num_min(product, TG_FACTOR_MILLI_MAX) : asked;
 }
 
+/* ---- passes of other models ---- */
+
+/* Bytes of a name without the date of a version: "-20260801", "@20260801". */
+static size_t undated(const char *name)
+{
+    size_t n = strlen(name), digits = 0;
+
+    while (digits < n && name[n - digits - 1] >= '0' && name[n - digits - 1] <= '9')
+        digits++;
+    return digits == 8 && n > 9 && strchr("-@", name[n - 9]) != NULL ? n - 9 : n;
+}
+
+static bool is_named(const char *known, const char *name)
+{
+    size_t n = undated(name);
+
+    return strcmp(known, name) == 0 || (strlen(known) == n && memcmp(known, name, n) == 0);
+}
+
+static const struct config_pass_price *find_pass_price(const struct config_provider *provider,
+                                                       const char *name)
+{
+    for (size_t i = 0; i < provider->n_pass_prices; i++)
+        for (size_t k = 0; k < provider->pass_prices[i].names.n; k++)
+            if (is_named(provider->pass_prices[i].names.names[k], name))
+                return &provider->pass_prices[i];
+    return NULL;
+}
+
+bool config_is_model(const struct config_provider *provider, const struct config_model *model,
+                     const char *name)
+{
+    bool known = false, named = false;
+
+    if (model->upstream_model == NULL || is_named(model->upstream_model, name))
+        return true; /* one that is not listed has no other name than what it was asked by */
+    for (size_t i = 0; i < provider->n_pass_prices && !(known && named); i++) {
+        const struct config_names *names = &provider->pass_prices[i].names;
+        known = named = false;
+        for (size_t k = 0; k < names->n; k++) {
+            known |= strcmp(names->names[k], model->upstream_model) == 0;
+            named |= is_named(names->names[k], name);
+        }
+    }
+    return known && named;
+}
+
+tg_micro config_price_of_pass(const struct config_provider *provider,
+                              const struct config_model *model, const char *name,
+                              const struct tg_usage *usage)
+{
+    const struct config_pass_price *one = name != NULL ? find_pass_price(provider, name) : NULL;
+    tg_micro most;
+
+    if (one != NULL)
+        return tg_price_of(&one->price, usage);
+    most = tg_price_of(&model->price, usage);
+    for (size_t i = 0; i < provider->n_pass_prices; i++)
+        most = num_max(most, tg_price_of(&provider->pass_prices[i].price, usage));
+    return most;
+}
+
+tg_micro config_dearest_bound(const struct config_provider *provider,
+                              const struct config_model *model, const struct tg_usage_bound *bound)
+{
+    tg_micro most = tg_price_bound(&model->price, bound);
+
+    for (size_t i = 0; i < provider->n_pass_prices; i++)
+        most = num_max(most, tg_price_bound(&provider->pass_prices[i].price, bound));
+    return most;
+}
+
 tg_micro config_largest_call(const struct config_model *model)
 {
     const struct tg_usage_bound most = {.input = model->context,

@@ -103,6 +103,12 @@ enum config_output_field {
     CONFIG_FIELD_MAX_COMPLETION_TOKENS
 };
 
+/* The price of a model whose passes a reply may report beside those of the model that was asked. */
+struct config_pass_price {
+    struct config_names names; /* what the provider may call it */
+    struct tg_price price;     /* the provider's price_factor is in it; nothing for the call */
+};
+
 struct config_provider {
     const char *name;
     struct config_url base;
@@ -121,6 +127,9 @@ struct config_provider {
     bool counts_asked;     /* tpm_counts: asked */
     const char *catalogue; /* whose rows its models take; null: by its host */
     int64_t price_factor;  /* multiplies the token prices of its models; thousandths */
+    struct config_pass_price *pass_prices; /* prices of its models, the configuration's first; only
+                                              where its API reports passes by their models */
+    size_t n_pass_prices;
     struct config_group *groups;
     size_t n_groups;
     struct config_provider_key *keys;

@@ -269,11 +269,11 @@ static int64_t uses_of(const struct ask *ask)
 
 static int64_t passes_of(const struct ask *ask, const struct bound_facts *facts, int64_t uses)
 {
-    int64_t passes = sum(num_max(uses, 0), 1);
+    int64_t passes = sum(num_max(uses, 0), 1), most = num_max(1, facts->rounds);
 
-    if (ask->endpoint == ENDPOINT_MESSAGES || uses < 0)
-        passes = num_min(passes, num_max(1, facts->rounds));
-    return passes;
+    if (uses < 0 || bound_has_other_models(ask))
+        return most; /* nothing bounds them, and no budget is hard */
+    return ask->endpoint == ENDPOINT_MESSAGES ? num_min(passes, most) : passes;
 }
 
 /* Passes that compact the context: one before each pass, and one for each so many tokens written.
@@ -379,6 +379,11 @@ static bool check_features(const struct ask *ask, struct ask_problem *problem)
                           "tools, schemas and arguments may be nested %d deep under a budget",
                           BOUND_DATA_DEPTH_MAX);
     return true;
+}
+
+bool bound_holds(const struct ask *ask)
+{
+    return check_features(ask, &(struct ask_problem){.param = ""}) && uses_of(ask) >= 0;
 }
 
 /* The limits that the call itself has to state, or the configuration. */

@@ -77,6 +77,16 @@ void bound_facts_init(struct bound_facts *facts);
 bool bound_of(const struct ask *ask, const struct bound_facts *facts, bool hard_budget,
               struct tg_usage_bound *bound, struct ask_problem *problem);
 
+/* Whether the provider bills no more than the bound: not where the call leaves something open that
+ * a hard budget would have refused. */
+bool bound_holds(const struct ask *ask);
+
+/* Whether models may take part whose price is not that of the model asked. */
+static inline bool bound_has_other_models(const struct ask *ask)
+{
+    return (ask->features & (ASK_MODELS | ASK_FALLBACKS | ASK_ADVISOR)) != 0;
+}
+
 /* The same bound with another limit of output for each choice: for a call that was clamped. */
 int64_t bound_output_tokens(const struct ask *ask, const struct bound_facts *facts,
                             int64_t max_output);

@@ -398,6 +398,7 @@ void meter_take(struct meter *meter, struct json_reader *reader, const struct ss
         return;
     }
     chunk.usage.found = chunk.usage.has_input = chunk.usage.has_output = false;
+    chunk.usage.passes = &meter->passes;
     if (!read_chunk(reader, event->data, &chunk)) {
         meter->unread++;
         return;

@@ -21,7 +21,8 @@
 
 struct meter {
     enum endpoint endpoint;
-    struct usage_reading reading;
+    struct usage_reading reading; /* its `passes` are the ones below */
+    struct usage_passes passes;
     bool final; /* reading.usage.output is the last word. Messages begin with a count of some
                   tokens, and some providers of chats count in every chunk: no more than a lower
                   bound until the end of the stream */

@@ -22,7 +22,8 @@
  * and images, which are dearer.
  *
  * Anthropic's totals leave out passes that are billed (compaction, advisors): `iterations` has all
- * of them, and their sum counts if it is the larger.
+ * of them, and their sum counts if it is the larger. A pass may be of another model, which it names,
+ * and which has prices of its own: passes are kept apart by these names.
  */
 #include "server/dialect/usage.h"
 
@@ -44,6 +45,8 @@ struct counts {
     bool absurd;
     struct tg_usage iterations; /* the sum of them */
     bool has_iterations;
+    char model[USAGE_MODEL_MAX]; /* what an iteration names; "": nothing */
+    bool model_unknown;          /* its name is too long, or it is another's that is not named */
 };
 
 struct name {
@@ -223,7 +226,26 @@ static void read_served(struct json_text key, const struct json_value *value,
         usage_keep_word(reading->geo, value);
 }
 
-static void read_iterations(struct json_reader *reader, struct counts *counts);
+static void read_iterations(struct json_reader *reader, struct counts *counts,
+                            struct usage_passes *passes);
+
+static void read_pass_model(struct counts *counts, const struct json_value *value)
+{
+    size_t n = value->string.size < USAGE_MODEL_MAX ? value->string.size : USAGE_MODEL_MAX - 1;
+
+    if (n == 0)
+        return;
+    memcpy(counts->model, value->string.bytes, n);
+    counts->model[n] = '\0';
+    counts->model_unknown = n < value->string.size || strlen(counts->model) < n;
+}
+
+/* Those of the model itself and of its compactions may leave out its name. */
+static void read_pass_type(struct counts *counts, const struct json_value *value)
+{
+    counts->model_unknown |= counts->model[0] == '\0' && !json_text_is(value->string, "message") &&
+                             !json_text_is(value->string, "compaction");
+}
 
 /* An iteration has no words and no iterations of its own: `reading` is null there. */
 static void read_counts(struct json_reader *reader, struct counts *counts,
@@ -243,7 +265,11 @@ static void read_counts(struct json_reader *reader, struct counts *counts,
         else if (reading != NULL && value.kind == JSON_STRING)
             read_served(key, &value, reading);
         else if (reading != NULL && value.kind == JSON_ARRAY && json_text_is(key, "iterations"))
-            read_iterations(reader, counts);
+            read_iterations(reader, counts, reading->passes);
+        else if (value.kind == JSON_STRING && json_text_is(key, "model"))
+            read_pass_model(counts, &value);
+        else if (value.kind == JSON_STRING && json_text_is(key, "type"))
+            read_pass_type(counts, &value);
         if (names == NULL)
             take_count(counts, counts_names, key, &value);
     }
@@ -357,11 +383,37 @@ static void add_usage(struct tg_usage *sum, const struct tg_usage *one)
     sum->longest = num_max(sum->longest, tg_usage_input(one));
 }
 
-static void read_iterations(struct json_reader *reader, struct counts *counts)
+/* Adds a pass to those of its model. Where there is no room for another name, the last place has
+ * the rest. */
+static void add_pass(struct usage_passes *passes, const struct counts *one,
+                     const struct tg_usage *usage)
+{
+    size_t i = 0;
+
+    while (i < passes->n && (passes->list[i].unknown != one->model_unknown ||
+                             strcmp(passes->list[i].model, one->model) != 0))
+        i++;
+    if (i < passes->n) {
+        add_usage(&passes->list[i].usage, usage);
+    } else if (i < USAGE_PASSES_MAX) {
+        struct usage_pass *pass = &passes->list[passes->n++];
+        *pass = (struct usage_pass){.unknown = one->model_unknown};
+        memcpy(pass->model, one->model, sizeof pass->model);
+        add_usage(&pass->usage, usage);
+    } else {
+        passes->list[i - 1].unknown = true;
+        add_usage(&passes->list[i - 1].usage, usage);
+    }
+}
+
+static void read_iterations(struct json_reader *reader, struct counts *counts,
+                            struct usage_passes *passes)
 {
     struct json_text key;
     struct json_value value;
 
+    if (passes != NULL)
+        passes->n = 0;
     if (!json_enter(reader))
         return;
     while (json_next(reader, &key, &value)) {
@@ -376,21 +428,24 @@ static void read_iterations(struct json_reader *reader, struct counts *counts)
         counts->absurd |= one.absurd || tg_usage_absurd(&usage);
         counts->has_iterations = true;
         add_usage(&counts->iterations, &usage);
+        if (passes != NULL)
+            add_pass(passes, &one, &usage);
     }
 }
 
 /* All passes, if they are more than what the totals say. */
-static void take_iterations(const struct counts *counts, struct tg_usage *usage)
+static void take_iterations(const struct counts *counts, struct usage_passes *passes,
+                            struct tg_usage *usage)
 {
     const struct tg_usage *all = &counts->iterations;
     int64_t tool_calls = usage->tool_calls;
 
-    if (!counts->has_iterations)
-        return;
-    if (tg_usage_input(all) + tg_usage_output(all) >=
-        tg_usage_input(usage) + tg_usage_output(usage)) {
+    if (counts->has_iterations && tg_usage_input(all) + tg_usage_output(all) >=
+                                      tg_usage_input(usage) + tg_usage_output(usage)) {
         *usage = *all;
         usage->tool_calls = tool_calls;
+    } else if (passes != NULL) {
+        passes->n = 0; /* they are not all of it, or were told before and no more */
     }
 }
 
@@ -415,13 +470,15 @@ void usage_read(struct json_reader *reader, const struct json_value *value,
         }
         if (counts.searches >= 0 || counts.executions >= 0)
             usage->tool_calls = num_add(num_max(0, counts.searches), num_max(0, counts.executions));
-        take_iterations(&counts, usage);
+        take_iterations(&counts, reading->passes, usage);
     }
     reading->absurd |= counts.absurd || tg_usage_absurd(usage);
     reading->found |= reading->has_input || reading->has_output || reading->absurd;
     if (reading->absurd) {
         *usage = (struct tg_usage){0};
         reading->reasoning = 0;
+        if (reading->passes != NULL)
+            reading->passes->n = 0;
     }
 }
 

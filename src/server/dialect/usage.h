@@ -21,6 +21,20 @@
 #include "tollgate.h"
 
 #define USAGE_WORD_MAX 24
+#define USAGE_MODEL_MAX 64
+#define USAGE_PASSES_MAX 4
+
+/* What the passes of a call used that a reply reports one by one, by the model that made them. They
+ * are parts of the reading's usage. */
+struct usage_passes {
+    size_t n; /* 0: the reply does not tell them apart */
+    struct usage_pass {
+        char model[USAGE_MODEL_MAX]; /* "": the reply names none */
+        bool unknown; /* the model is not known: its name is too long or missing, or this place has
+                         all that found no other */
+        struct tg_usage usage;
+    } list[USAGE_PASSES_MAX];
+};
 
 struct usage_reading {
     struct tg_usage usage; /* kinds exclude each other, whatever the API counts; factor_milli is not
@@ -33,6 +47,7 @@ struct usage_reading {
     bool refused; /* the model declined to answer, as Anthropic says it */
     char tier[USAGE_WORD_MAX], speed[USAGE_WORD_MAX], geo[USAGE_WORD_MAX]; /* what was served; "":
                                                                               not said */
+    struct usage_passes *passes; /* where passes are told apart; null: nobody asks for them */
 };
 
 /* Whether the provider charges nothing: it declined before it wrote anything. `text_bytes` is what
@@ -99,8 +114,8 @@ void usage_scan_init(struct usage_scan *scan);
 void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n);
 
 /* `reading` is of the last top-level "usage". Without one, or with one that is no JSON, not found.
- * */
+ * `passes` may be null. */
 void usage_scan_end(struct usage_scan *scan, struct json_reader *reader,
-                    struct usage_reading *reading);
+                    struct usage_passes *passes, struct usage_reading *reading);
 
 #endif

@@ -346,12 +346,14 @@ void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
 
 /* The reader wants an object or array, and null is neither. */
 void usage_scan_end(struct usage_scan *scan, struct json_reader *reader,
-                    struct usage_reading *reading)
+                    struct usage_passes *passes, struct usage_reading *reading)
 {
-    struct usage_reading found = {.refused = scan->refused};
+    struct usage_reading found = {.refused = scan->refused, .passes = passes};
     struct json_value value;
 
     *reading = (struct usage_reading){.refused = scan->refused};
+    if (passes != NULL)
+        passes->n = 0;
     if (scan->capturing != CAPTURES_NOTHING || scan->value_n == 0 || scan->value[0] != '{')
         return;
     if (!json_begin(reader, scan->value, scan->value_n, sizeof scan->value, &value))

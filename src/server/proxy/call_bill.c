@@ -32,9 +32,10 @@ enum { TOKEN_BYTES_MAX = 128 };
 /* What is known of an attempt when it ends. */
 struct evidence {
     struct usage_reading reading;
-    int64_t text_bytes; /* bytes of output that have come */
-    bool whole;         /* the reply has ended as it should */
-    bool final;         /* what the reading says of the output is the last word */
+    struct usage_passes passes; /* what it says of them one by one */
+    int64_t text_bytes;         /* bytes of output that have come */
+    bool whole;                 /* the reply has ended as it should */
+    bool final;                 /* what the reading says of the output is the last word */
 };
 
 static void collect_evidence(struct call *call, struct evidence *seen)
@@ -46,6 +47,7 @@ static void collect_evidence(struct call *call, struct evidence *seen)
         return;
     if (attempt->events) {
         seen->reading = call->meter.reading;
+        seen->passes = call->meter.passes;
         seen->text_bytes = call->meter.text_bytes;
         seen->whole = attempt->ended && call->meter.ended;
         /* Some providers send a usage with every chunk, and the last one is the last word. */
@@ -53,7 +55,7 @@ static void collect_evidence(struct call *call, struct evidence *seen)
             call->meter.final || (attempt->ended && call->api == WIRE_OPENAI &&
                                   call->endpoint != ENDPOINT_RESPONSES && seen->reading.has_output);
     } else {
-        usage_scan_end(&call->scan, call->worker->reader, &seen->reading);
+        usage_scan_end(&call->scan, call->worker->reader, &seen->passes, &seen->reading);
         seen->text_bytes = call->scan.text_bytes;
         seen->whole = attempt->ended;
         seen->final = true;
@@ -61,7 +63,7 @@ static void collect_evidence(struct call *call, struct evidence *seen)
 }
 
 /* The most that a report can say: the model's context in each pass, and the most it writes for each
- * choice. What is not known bounds nothing. */
+ * choice. What is not known bounds nothing, nor do calls that no hard budget would have let pass. */
 static bool cannot_be(const struct call *call, const struct usage_reading *reading)
 {
     const struct config_model *model = call->route->config;
@@ -69,6 +71,8 @@ static bool cannot_be(const struct call *call, const struct usage_reading *readi
     struct tg_usage_bound most = {.input = TG_NUMBER_MAX, .output = TG_NUMBER_MAX};
 
     most.tool_calls = TG_NUMBER_MAX;
+    if (!bound_holds(&call->ask))
+        return reading->absurd;
     if (model->context > 0)
         most.input = num_max(model->context, bound->input);
     if (model->context > 0 && model->max_output_tokens > 0)
@@ -167,6 +171,44 @@ static tg_micro price_served(const struct call *call, const struct evidence *see
     return tg_price_of(&model->price, usage);
 }
 
+/* Takes a pass of another model out of what the model that was asked has used. */
+static void take_out(struct tg_usage *usage, const struct tg_usage *pass)
+{
+    usage->input = num_less(usage->input, pass->input);
+    usage->cached_input = num_less(usage->cached_input, pass->cached_input);
+    usage->cache_write = num_less(usage->cache_write, pass->cache_write);
+    usage->cache_write_long = num_less(usage->cache_write_long, pass->cache_write_long);
+    usage->output = num_less(usage->output, pass->output);
+}
+
+/* The same for a reply that reports its passes: each at the price of the model that it names, or at
+ * the dearest of the provider's where that is not known. The factor is the call's. */
+static tg_micro price_passes(const struct call *call, const struct evidence *seen,
+                             struct tg_usage *usage)
+{
+    const struct config_provider *provider = call->route->provider->config;
+    const struct config_model *model = call->route->config;
+    tg_micro all = price_served(call, seen, usage), others = 0;
+    struct tg_usage own = *usage;
+    bool apart = false;
+
+    own.longest = 0;
+    for (size_t i = 0; i < seen->passes.n; i++) {
+        const struct usage_pass *pass = &seen->passes.list[i];
+        struct tg_usage of = pass->usage;
+        const char *name = pass->unknown ? NULL : pass->model;
+        if (name != NULL && (name[0] == '\0' || config_is_model(provider, model, name))) {
+            own.longest = num_max(own.longest, of.longest);
+            continue;
+        }
+        apart = true;
+        of.factor_milli = usage->factor_milli;
+        others = num_add(others, config_price_of_pass(provider, model, name, &of));
+        take_out(&own, &of);
+    }
+    return apart ? num_add(tg_price_of(&model->price, &own), others) : all;
+}
+
 static void bill_without_word(const struct call *call, const struct evidence *seen,
                               struct call_bill *bill)
 {
@@ -228,5 +270,5 @@ void call_bill(struct call *call, enum call_charge charge, struct call_bill *bil
     if (usage_is_free(&seen.reading, seen.text_bytes))
         return; /* a refusal before any output; limits count it */
     bill->reasoning = seen.reading.reasoning;
-    bill->spent = price_served(call, &seen, &bill->usage);
+    bill->spent = price_passes(call, &seen, &bill->usage);
 }

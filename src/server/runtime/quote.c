@@ -66,7 +66,10 @@ static bool bound_attempt(const struct quote_call *call, bool hard, struct quote
         refusal_of_ask(&problem, why);
         return false;
     }
-    quote->most = tg_price_bound(&call->route->config->price, &quote->bound);
+    quote->most = bound_has_other_models(call->ask)
+                      ? config_dearest_bound(call->route->provider->config, call->route->config,
+                                             &quote->bound)
+                      : tg_price_bound(&call->route->config->price, &quote->bound);
     quote->asked = expected_cost_part(quote->most, quote->share);
     return true;
 }

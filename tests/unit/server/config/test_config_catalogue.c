@@ -162,6 +162,43 @@ static void rows_are_found_by_the_names_of_the_provider(void **state)
     }
 }
 
+/* What a reply names: the configuration's own price first, then the catalogue's, by all names and
+ * by those of dated versions; and the dearest of the provider's for what nobody knows. */
+static void passes_of_other_models_have_prices(void **state)
+{
+    static const struct {
+        const char *name;
+        tg_micro micro;
+    } rows[] = {
+        {"claude-opus-5-5", 4 * 3},
+        {"claude-opus-5-5-20260801", 4 * 3},
+        {"claude-opus-5-5@20260801", 4 * 3},
+        {"claude-sonnet-5-5", 7 * 3},
+        {"claude-sonnet", 7 * 3},
+        {"claude-haiku-5-5-2026", 10 * 3},
+        {"no-such-model", 10 * 3},
+        {NULL, 10 * 3},
+    };
+    const struct tg_usage usage = {.input = 1000000};
+    struct read read;
+    (void)state;
+
+    must_read(&read, "providers: {a: {base_url: \"https://api.anthropic.com\", api: anthropic, "
+                     "price_factor: 3, keys: [{name: k, secret: s}]}}\n"
+                     "models: {claude-sonnet-5-5: {provider: a, price: {input: 7, output: 8}}}\n");
+    const struct config_provider *provider = &read.config.providers[0];
+    assert_true(provider->n_pass_prices > 10);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tg_micro got = config_price_of_pass(provider, only(&read), rows[i].name, &usage);
+        if (got != rows[i].micro * 1000000)
+            fail_msg("%s: %lld", rows[i].name, (long long)got);
+    }
+    assert_true(config_is_model(provider, only(&read), "claude-sonnet-5-5-20261001"));
+    assert_false(config_is_model(provider, only(&read), "claude-sonnet-5"));
+    assert_false(config_is_model(provider, only(&read), "claude-opus-5-5"));
+    done(&read);
+}
+
 static void the_configuration_wins(void **state)
 {
     struct read read;
@@ -346,6 +383,7 @@ int main(void)
         cmocka_unit_test(it_has_the_models_of_the_day),
         cmocka_unit_test(a_model_takes_what_it_does_not_say),
         cmocka_unit_test(rows_are_found_by_the_names_of_the_provider),
+        cmocka_unit_test(passes_of_other_models_have_prices),
         cmocka_unit_test(the_configuration_wins),
         cmocka_unit_test(the_later_catalogue_wins),
         cmocka_unit_test(a_row_holds_between_its_dates),

@@ -37,7 +37,7 @@ static struct usage_reading scan(struct json_reader *reader, const char *text, s
         free(exact);
         at += now;
     }
-    usage_scan_end(scan, reader, &reading);
+    usage_scan_end(scan, reader, NULL, &reading);
     return reading;
 }
 

@@ -404,6 +404,30 @@ static void a_report_within_the_context_is_believed(void **state)
     call_kit_close();
 }
 
+/* Searches without a bound on their number read the context again and again: 90,000 tokens are
+ * seven times that. Where no budget keeps the bound such
+ * calls pass, and cost what the provider says. */
+static void a_report_of_what_nothing_bounds_is_believed(void **state)
+{
+    const struct call_kit_config config = {
+        .providers = ANTHROPIC_PROVIDER,
+        .models = "  opus: {provider: q, price: {input: 1, output: 2}, context: 12800, "
+                  "max_output_tokens: 1600}\n",
+        .tenant = "budgets: [{usd: 100, per: total, reserve: expected}]"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/messages",
+                       "{\"model\":\"opus\",\"max_tokens\":10,\"tools\":[{\"type\":"
+                       "\"web_search_20250305\",\"name\":\"web_search\"}],\"messages\":[{\"role\":"
+                       "\"user\",\"content\":\"hi\"}]}");
+    assert_int_equal(client.call->attempt.bound.input, 10 * 12800); /* `rounds` of them */
+    reply_and_end(200, JSON, "{\"usage\":{\"input_tokens\":90000,\"output_tokens\":30000}}");
+    assert_int_equal(client.call->spent, 90000 + 2 * 30000);
+    assert_int_equal(call_kit_entry(1).flags, 0);
+    call_kit_close();
+}
+
 /* A token has 128 bytes at most: a text of 1,280 bytes was not made of one token. */
 static void a_report_below_what_was_written_is_raised(void **state)
 {
@@ -497,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_count_in_every_chunk_is_no_last_word),
         cmocka_unit_test(attack_17_a_report_that_cannot_be_charges_the_reservation),
         cmocka_unit_test(a_report_within_the_context_is_believed),
+        cmocka_unit_test(a_report_of_what_nothing_bounds_is_believed),
         cmocka_unit_test(a_report_below_what_was_written_is_raised),
         cmocka_unit_test(what_is_not_known_is_of_the_dearest_kind),
         cmocka_unit_test(the_last_count_of_a_whole_stream_is_the_last_word),

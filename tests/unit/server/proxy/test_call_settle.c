@@ -7,6 +7,9 @@
 #define USAGE(input, output) \
     "{\"choices\":[],\"usage\":{\"prompt_tokens\":" input ",\"completion_tokens\":" output "}}"
 
+#define A16 "aaaaaaaaaaaaaaaa"
+#define A64 A16 A16 A16 A16
+
 static void expect_text(struct ledger_text text, const char *expected)
 {
     assert_int_equal(text.size, strlen(expected));
@@ -144,6 +147,56 @@ static void a_call_is_billed_by_the_tier_that_was_served(void **state)
                            "{\"model\":\"m\",\"input\":\"hi\",\"max_output_tokens\":50}");
         reply_and_end(200, JSON, reply);
         assert_int_equal(call_kit_entry(1).micro, rows[i].micro);
+        call_kit_close();
+    }
+}
+
+/* Own: 100 x 1 + 10 x 2 = 120. The other: 5 x 100 + 1 x 200 = 700, and that of a name that nobody
+ * knows costs what the dearest of the provider does. */
+static void a_pass_of_another_model_costs_what_that_costs(void **state)
+{
+    static const struct {
+        const char *said; /* what its pass says of its model */
+        int64_t micro;
+    } rows[] = {
+        {"\"type\":\"advisor_message\",\"model\":\"dear\",", 120 + 700},
+        {"\"model\":\"dear-20260801\",\"type\":\"fallback_message\",", 120 + 700},
+        {"\"type\":\"advisor_message\",\"model\":\"cheap\",", 120 + 35},
+        {"\"type\":\"advisor_message\",\"model\":\"who-is-that\",", 120 + 700},
+        {"\"type\":\"advisor_message\",\"model\":\"" A64 "\",", 120 + 700},
+        {"\"type\":\"advisor_message\",\"model\":\"\",", 120 + 700},
+        {"\"type\":\"advisor_message\",", 120 + 700},
+        {"\"type\":\"compaction\",", 120 + 7},
+        {"\"type\":\"message\",\"model\":\"opus-20260801\",", 120 + 7},
+    };
+    const struct call_kit_config config = {
+        .providers = ANTHROPIC_PROVIDER,
+        .models = ANTHROPIC_MODEL "  d: {provider: q, upstream_model: dear, price: {input: 100, "
+                                  "output: 200, per_call: 1}}\n"
+                                  "  c: {provider: q, upstream_model: cheap, price: {input: 5, "
+                                  "output: 10}}\n"
+                                  "  e: {provider: p, upstream_model: dearer, price: {input: 900, "
+                                  "output: 900}}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        const char *said = rows[i / 2].said;
+        bool stream = i % 2 == 1;
+        char reply[900];
+        snprintf(reply, sizeof reply,
+                 "%s\"usage\":{\"input_tokens\":100,\"output_tokens\":10,\"iterations\":["
+                 "{\"type\":\"message\",\"model\":\"opus\",\"input_tokens\":60,"
+                 "\"output_tokens\":4},{%s\"input_tokens\":5,\"output_tokens\":1},"
+                 "{\"type\":\"message\",\"input_tokens\":40,\"output_tokens\":6}]}}%s",
+                 stream ? "event: message_delta\ndata: {\"type\":\"message_delta\"," : "{", said,
+                 stream ? "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n" : "");
+        begin(&config);
+        call_client_ask_at(&client, "/v1/messages", MESSAGES_BODY);
+        reply_and_end(200, stream ? EVENT_STREAM : JSON, reply);
+        if (call_kit_entry(1).micro != rows[i / 2].micro)
+            fail_msg("%s: %lld", said, (long long)call_kit_entry(1).micro);
+        assert_int_equal(client.call->used, 105 + 11);
+        assert_int_equal(call_kit_entry(1).flags, 0);
         call_kit_close();
     }
 }
@@ -603,6 +656,7 @@ int main(void)
         cmocka_unit_test(a_call_costs_the_sum_of_its_attempts),
         cmocka_unit_test(a_late_request_is_charged_if_it_was_sent),
         cmocka_unit_test(a_call_is_billed_by_the_tier_that_was_served),
+        cmocka_unit_test(a_pass_of_another_model_costs_what_that_costs),
         cmocka_unit_test(a_refusal_before_any_output_costs_nothing),
         cmocka_unit_test(counting_tokens_costs_nothing),
         cmocka_unit_test(a_background_response_is_charged_with_its_bound),
