@@ -74,7 +74,7 @@ struct kit {
     uint64_t last_closed; /* which was the last */
     bool trusts_all;      /* every address is a proxy's */
     int keep;             /* how often an idle connection is to stay when it is asked for */
-    struct kit_raw *raws[64];
+    struct kit_raw *raws[128];
     size_t n_raws;
     /* What the server does; null: nothing. */
     void (*on_begin)(struct kit_in *in);

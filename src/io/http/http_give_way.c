@@ -6,13 +6,17 @@
  *
  *     1  those that were refused, and have been told so
  *     2  of clients that have not shown who they are: silent for FRESH_MS
- *     3  of addresses that have more than CROWD idle connections: any
+ *     3  of addresses that have more than CROWD idle connections: any, but for those between two
+ *        requests of a client that has shown who it is: there only of addresses that have more than
+ *        a part of all places
  *     4  of clients that have: silent for FRESH_MS
  *     5  of clients that have not: fresh
  *     6  of clients that have: between two requests
  *
  * Without 3, an address that opens connections faster than they grow old would push out all that
- * are known, or, after one good request on each of its own, all that are new. Within 2 to 6 the
+ * are known, or, after one good request on each of its own, all that are new. Many addresses with a
+ * few connections each are no crowd; if CROWD counted for a busy client too, it would be the only
+ * one, and give way to them. Within 2 to 6 the
  * address with the most goes first, and of its connections the one that has been silent for
  * longest. The most is the mean over the last MEAN_MS, and only among equals the number of now: a
  * client that makes many calls at once has many connections that are silent for some milliseconds,
@@ -23,12 +27,14 @@
  * then it lets the new one in beyond the bound, by 1 in 32 at most, and they make room as soon as
  * somebody comes to them.
  */
+#include <limits.h>
 #include <sys/socket.h>
 
 #include "io/http/http_server_internal.h"
 
 #define FRESH_MS 2000
 #define CROWD 8
+#define CROWD_PART 8 /* an eighth of all places */
 #define MEAN_MS 256
 #define AHEAD_MS 60000 /* the clock of one thread before that of another, at the most */
 #define MEAN_ONE 4096  /* one connection, in a mean */
@@ -244,14 +250,26 @@ bool http_end_refused(struct http_listener *listener)
     return conn != NULL;
 }
 
-/* A connection of the address with the most idle ones, of addresses that have more than `least`. */
-static struct http1_conn *find_any(struct http_listener *listener, const struct http_rank *ranks,
-                                   size_t n, int least)
+/* From how many idle connections on an address is a crowd, for connections of this rank. */
+static int crowd_from(const struct http_listener *listener, const struct http_rank *rank)
+{
+    struct http_census *census = listener->census;
+
+    if (rank->list != HTTP_IDLE_KNOWN || !rank->fresh || census == NULL)
+        return CROWD;
+    long long part = atomic_load_explicit(&census->max, memory_order_relaxed) / CROWD_PART;
+    return part > INT_MAX ? INT_MAX : part > CROWD ? (int)part : CROWD;
+}
+
+/* A connection of the address with the most idle ones, of addresses that are crowds. */
+static struct http1_conn *find_crowded(struct http_listener *listener,
+                                       const struct http_rank *ranks, size_t n)
 {
     struct http1_conn *found = NULL;
     struct crowd other = NOBODY;
 
     for (size_t i = 0; i < n; i++) {
+        int least = crowd_from(listener, &ranks[i]);
         struct http1_conn *conn = find_idle(listener, &ranks[i], least, other);
         if (conn != NULL) {
             found = conn;
@@ -278,7 +296,7 @@ enum http_way http_give_way(struct http_listener *listener)
             return HTTP_WAY_ELSEWHERE;
         conn = find_idle(listener, &order[i], -1, NOBODY);
         if (conn == NULL && i == 0)
-            conn = find_any(listener, order + 1, 3, CROWD);
+            conn = find_crowded(listener, order + 1, 3);
     }
     if (conn != NULL)
         close_for_another(conn);

@@ -234,6 +234,36 @@ static void a_burst_is_no_crowd(void **state)
     kit_fini(&kit);
 }
 
+/* Addresses with a few silent connections each, none of which is a crowd, against a client between
+ * its calls, which has 10 of 80 places:
+ * it keeps them, though others are a crowd from 9 on. */
+static void a_busy_client_is_no_crowd_among_many_addresses(void **state)
+{
+    struct kit_raw *busy[10], *silent[100];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 80;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    for (size_t i = 0; i < COUNT_OF(busy); i++) {
+        busy[i] = kit_connect_from(&kit, 2);
+        kit_put(&kit, busy[i], REQUEST);
+        kit_until(&kit, kit_got(busy[i], "fine"));
+    }
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 3 + (int)(i / 7));
+    kit_calm(&kit);
+    assert_true(atomic_load(&kit.census.open) <= 80 + 80 / 32);
+    for (size_t i = 0; i < COUNT_OF(busy); i++) {
+        assert_false(is_gone(busy[i]));
+        kit_put(&kit, busy[i], REQUEST);
+        kit_until(&kit, kit_count(busy[i], "fine") == 2);
+    }
+    kit_fini(&kit);
+}
+
 /* A request that has come and was not read yet is not silence. Where all that is left is fresh, the
  * one that ends is told so. */
 static void a_request_that_waits_unread_is_served(void **state)
@@ -627,6 +657,7 @@ int main(void)
         cmocka_unit_test(an_address_with_many_known_connections_ends_its_own),
         cmocka_unit_test(an_address_with_many_new_connections_ends_its_own),
         cmocka_unit_test(a_burst_is_no_crowd),
+        cmocka_unit_test(a_busy_client_is_no_crowd_among_many_addresses),
         cmocka_unit_test(a_request_that_waits_unread_is_served),
         cmocka_unit_test(room_is_made_where_the_silent_ones_are),
         cmocka_unit_test(an_address_beyond_its_part_ends_nobody),
