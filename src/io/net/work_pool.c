@@ -12,12 +12,13 @@
 
 struct net_pool {
     pthread_mutex_t lock;
-    pthread_cond_t work;             /* a lane is in turn, or the pool ends */
+    pthread_cond_t work;             /* the next job can run, or the pool ends */
     pthread_cond_t ran;              /* a job has run */
     TAILQ_HEAD(, net_lane) in_turn;  /* the next first */
     struct net_pool_scratch scratch; /* what each thread has */
     size_t lane_max;                 /* jobs of one lane at once */
     size_t max, n, n_idle;           /* threads: at most, started, waiting for work */
+    size_t n_running, taken;         /* jobs that run, and the memory that they take */
     bool ending;
     pthread_t threads[];
 };
@@ -34,6 +35,19 @@ static void pool_turn(struct net_pool *pool, struct net_lane *lane)
     lane->in_turn = due;
 }
 
+/* Whether there is a next job, and memory for it. */
+static bool pool_can_run(const struct net_pool *pool)
+{
+    const struct net_lane *lane = TAILQ_FIRST(&pool->in_turn);
+    const struct net_job *job = lane != NULL ? STAILQ_FIRST(&lane->jobs) : NULL;
+
+    assert(pool->n_running > 0 || pool->taken == 0);
+    if (job == NULL)
+        return false;
+    return pool->n_running == 0 || job->takes == 0 ||
+           (pool->taken <= job->room && job->takes <= job->room - pool->taken);
+}
+
 static void pool_run_next(struct net_pool *pool, void *scratch)
 {
     struct net_lane *lane = TAILQ_FIRST(&pool->in_turn);
@@ -47,9 +61,16 @@ static void pool_run_next(struct net_pool *pool, void *scratch)
     lane->in_turn = false;
     pool_turn(pool, lane); /* behind the others */
     job->state = NET_JOB_RUNNING;
+    size_t takes = job->takes;
+    pool->n_running++;
+    pool->taken += takes;
     pthread_mutex_unlock(&pool->lock);
     job->run(job, scratch);
     pthread_mutex_lock(&pool->lock);
+    pool->n_running--;
+    pool->taken -= takes;
+    if (takes > 0)
+        pthread_cond_broadcast(&pool->work);
     lane->n_running--;
     pool_turn(pool, lane);
     job->state = NET_JOB_IDLE;
@@ -65,7 +86,7 @@ static void *pool_thread(void *arg)
 
     pthread_mutex_lock(&pool->lock);
     while (!pool->ending) {
-        if (!TAILQ_EMPTY(&pool->in_turn)) {
+        if (pool_can_run(pool)) {
             pool_run_next(pool, scratch);
         } else {
             pool->n_idle++;
@@ -148,7 +169,16 @@ static bool pool_take_back(struct net_pool *pool, struct net_job *job)
     lane->n_waiting--;
     pool_turn(pool, lane);
     job->state = NET_JOB_IDLE;
+    pthread_cond_broadcast(&pool->work); /* the next may fit */
     return true;
+}
+
+size_t net_pool_taken(struct net_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    size_t taken = pool->taken;
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
 }
 
 bool net_pool_cancel(struct net_pool *pool, struct net_job *job)

@@ -10,6 +10,12 @@
  * are looked up on them.
  *
  * Threads are started when there is work, and stay.
+ *
+ * A job may say how much memory it takes while it runs. Where that does not fit beside what runs,
+ * it waits, and the lanes behind it with it: none is passed over, so none waits for ever. One that
+ * runs alone always fits.
+ *
+ *     memory of the jobs that run <= max(room, memory of the largest job)
  */
 #ifndef TG_NET_WORK_POOL_H
 #define TG_NET_WORK_POOL_H
@@ -32,11 +38,12 @@ struct net_lane {
 
 enum net_job_state { NET_JOB_IDLE, NET_JOB_WAITING, NET_JOB_RUNNING };
 
-/* Stands in its owner's storage. The owner sets the first three before each put. */
+/* Stands in its owner's storage. The owner sets the first five before each put. */
 struct net_job {
     void (*run)(struct net_job *job, void *scratch);
     struct net_loop *loop;
     struct net_post done; /* posted to the loop when it has run */
+    size_t takes, room;   /* bytes that it takes while it runs, and that all may take with it */
 
     STAILQ_ENTRY(net_job) next; /* private, as is the rest */
     struct net_lane *lane;
@@ -57,6 +64,9 @@ void net_pool_free(struct net_pool *pool);
 
 /* False: no thread can be started, and nothing has changed. */
 bool net_pool_put(struct net_pool *pool, struct net_lane *lane, struct net_job *job);
+
+/* Bytes that the jobs take which run now. */
+size_t net_pool_taken(struct net_pool *pool);
 
 /* On the loop's thread. True: it has not run and will not. False: it runs, or has, and `done`
  * comes. */

@@ -31,6 +31,10 @@ extern "C" {
 /* Bytes after a document that must be readable, whatever they hold, for it to be read in place. */
 #define JSON_PADDING 64
 
+/* Bytes that a reader takes at most for each byte of its document: where tokens begin, its texts
+ * unescaped, and a copy of it if it is not padded as it should be. */
+#define JSON_READER_FACTOR 7
+
 /* Objects and arrays within one another; deeper is an error. */
 #define JSON_DEPTH_MAX 256
 

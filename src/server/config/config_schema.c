@@ -63,7 +63,7 @@ static const struct schema_key limit_keys[] = {
      .help = "largest size of all headers of a request"},
     SIZE("buffered_total", 1, "1GiB", AT(config_server_limits, buffered_total),
          "bodies of all requests in memory; at least `body`. A tenant may take more while it has "
-         "no more than what is free"),
+         "no more than what is free. Reading long bodies takes up to a quarter of it more"),
     COUNT("connections", 1, 10000000, "10000", AT(config_server_limits, connections),
           "client connections at once. Beyond, idle ones give way, the unauthenticated first"),
     COUNT("connections_per_address", 0, 10000000, "0",

@@ -207,12 +207,85 @@ static void every_job_is_done_or_cancelled(void **state)
     close_pool();
 }
 
+/* Three jobs that take 6 each, where 13 may be taken: two run, and the third waits for one of them,
+ * and so does a small one behind it. */
+static void what_does_not_fit_waits_for_what_runs(void **state)
+{
+    struct net_lane lanes[4] = {{.n_waiting = 0}};
+    struct job jobs[4];
+    sem_t gate;
+
+    (void)state;
+    open_pool(4);
+    sem_init(&gate, 0, 0);
+    for (size_t i = 0; i < 4; i++) {
+        jobs[i] = (struct job){
+            .job = {.run = job_run, .loop = loop, .takes = i == 3 ? 2 : 6, .room = 13},
+            .name = (char)('a' + i),
+            .gate = &gate};
+        net_post_init(&jobs[i].job.done, job_done, &jobs[i]);
+        assert_true(net_pool_put(pool, &lanes[i], &jobs[i].job));
+    }
+    sem_wait(&begun);
+    sem_wait(&begun);
+    assert_int_equal(net_pool_taken(pool), 12);
+    assert_int_equal(atomic_load(&n_order), 2);
+    sem_post(&gate); /* one of the two ends: 6 + 6 run, and 2 do not fit beside them */
+    sem_wait(&begun);
+    assert_int_equal(net_pool_taken(pool), 12);
+    assert_int_equal(order[2], 'c');
+    for (size_t i = 0; i < 3; i++)
+        sem_post(&gate);
+    for (size_t i = 0; i < 4; i++)
+        until_done(&jobs[i]);
+    assert_int_equal(order[3], 'd');
+    assert_int_equal(net_pool_taken(pool), 0);
+    sem_destroy(&gate);
+    close_pool();
+}
+
+/* What takes more than there is room runs when nothing else does; what waits in front of others and
+ * is cancelled lets them run. */
+static void what_never_fits_runs_alone(void **state)
+{
+    struct net_lane lanes[3] = {{.n_waiting = 0}};
+    struct job jobs[3];
+    sem_t gate;
+
+    (void)state;
+    open_pool(3);
+    sem_init(&gate, 0, 0);
+    for (size_t i = 0; i < 3; i++) {
+        jobs[i] = (struct job){
+            .job = {.run = job_run, .loop = loop, .takes = i < 2 ? 99 : 1, .room = 100},
+            .name = (char)('a' + i),
+            .gate = &gate};
+        jobs[i].job.room = i == 0 ? 10 : 100;
+        net_post_init(&jobs[i].job.done, job_done, &jobs[i]);
+        assert_true(net_pool_put(pool, &lanes[i], &jobs[i].job));
+    }
+    sem_wait(&begun);
+    assert_int_equal(net_pool_taken(pool), 99);
+    assert_true(net_pool_cancel(pool, &jobs[1].job));
+    sem_wait(&begun); /* the small one fits */
+    assert_int_equal(net_pool_taken(pool), 100);
+    sem_post(&gate);
+    sem_post(&gate);
+    until_done(&jobs[0]);
+    until_done(&jobs[2]);
+    assert_int_equal(jobs[1].ran, 0);
+    sem_destroy(&gate);
+    close_pool();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_take_turns),
         cmocka_unit_test(one_lane_has_half_of_the_threads),
         cmocka_unit_test(what_waits_can_be_cancelled_and_what_runs_can_be_waited_for),
+        cmocka_unit_test(what_does_not_fit_waits_for_what_runs),
+        cmocka_unit_test(what_never_fits_runs_alone),
         cmocka_unit_test(every_job_is_done_or_cancelled),
     };
 
