@@ -106,6 +106,18 @@ for (const [what, body, fields] of [
     });
 }
 
+test('a model whose replies never say what was used is warned of once', async (t) => {
+    const { gateway } = await provider(t, () => reply('{"choices":[]}'));
+    const said = () => gateway.process.out.split('do not say what was used').length - 1;
+    for (let i = 0; i < 19; i++) assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await gateway.metrics()).usage_missing_total, 19);
+    assert.equal(said(), 0);
+    for (let i = 0; i < 6; i++) assert.equal((await chat(gateway)).status, 200);
+    await gateway.process.said(/"model":"small","provider":"\w+","replies":20/);
+    await gateway.stop('SIGTERM');
+    assert.equal(gateway.output.split('do not say what was used').length - 1, 1);
+});
+
 test('a stream that is packed arrives as it is, as it comes, charged by estimate', async (t) => {
     const body = zlib.gzipSync('data: {"choices":[]}\n\ndata: [DONE]\n\n');
     let socket;

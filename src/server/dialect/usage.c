@@ -22,8 +22,8 @@
  * and images, which are dearer.
  *
  * Anthropic's totals leave out passes that are billed (compaction, advisors): `iterations` has all
- * of them, and their sum counts if it is the larger. A pass may be of another model, which it names,
- * and which has prices of its own: passes are kept apart by these names.
+ * of them, and their sum counts if it is the larger. A pass may be of another model, which it
+ * names, and which has prices of its own: passes are kept apart by these names.
  */
 #include "server/dialect/usage.h"
 

@@ -63,7 +63,8 @@ static void collect_evidence(struct call *call, struct evidence *seen)
 }
 
 /* The most that a report can say: the model's context in each pass, and the most it writes for each
- * choice. What is not known bounds nothing, nor do calls that no hard budget would have let pass. */
+ * choice. What is not known bounds nothing, nor do calls that no hard budget would have let pass.
+ */
 static bool cannot_be(const struct call *call, const struct usage_reading *reading)
 {
     const struct config_model *model = call->route->config;

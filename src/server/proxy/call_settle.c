@@ -14,9 +14,13 @@
 #include <xxhash.h>
 
 #include "lib/core/num.h"
+#include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/proxy/call.h"
 #include "server/runtime/expected_cost.h"
+
+/* Replies in a row without a usage after which a model is warned of. */
+enum { SILENT_REPLIES = 20 };
 
 /* ---- what was used ---- */
 
@@ -123,14 +127,38 @@ static void count_attempt(struct call *call, enum tg_key_outcome outcome)
     metrics_attempt(metrics_shard(call->gateway->metrics, call->worker->number), &ended);
 }
 
+/* Somebody has to be told once: what such calls may have cost fills budgets. */
+static void warn_of_silence(const struct call *call)
+{
+    const struct log_field fields[] = {LOG_TEXT("model", call->route->config->name),
+                                       LOG_TEXT("provider", call->route->provider->config->name),
+                                       LOG_NUMBER("replies", SILENT_REPLIES)};
+
+    if (call->gateway->log != NULL)
+        log_event(call->gateway->log, LOG_WARN,
+                  "replies of this model do not say what was used: they are charged by their text, "
+                  "and what they may have cost besides is held as uncertain",
+                  fields, sizeof fields / sizeof fields[0]);
+}
+
+/* The count stops above the number that is told, so that it is told once. */
 static void count_missing_usage(struct call *call, enum tg_key_outcome outcome)
 {
     struct gateway_counts *counts = &call->gateway->counts;
 
-    if (outcome != TG_KEY_OK || call->route == NULL)
+    if (outcome != TG_KEY_OK || call->route == NULL || call->endpoint == ENDPOINT_COUNT_TOKENS)
         return;
-    if (!call->usage_reported && call->endpoint != ENDPOINT_COUNT_TOKENS)
-        atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
+    atomic_int *silent = &call->route->silent;
+    int in_a_row = atomic_load_explicit(silent, memory_order_relaxed);
+    if (call->usage_reported) {
+        if (in_a_row > 0)
+            atomic_store_explicit(silent, 0, memory_order_relaxed);
+        return;
+    }
+    atomic_fetch_add_explicit(&counts->usage_missing, 1, memory_order_relaxed);
+    if (in_a_row < SILENT_REPLIES &&
+        atomic_fetch_add_explicit(silent, 1, memory_order_relaxed) + 1 == SILENT_REPLIES)
+        warn_of_silence(call);
 }
 
 /* How fast the model writes, by a call that ended and said how much it wrote; not by one whose

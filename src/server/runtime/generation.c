@@ -168,6 +168,7 @@ static bool learn_from(struct route *route, const struct route *before, struct t
     if (before != NULL) {
         atomic_store(&route->charged, atomic_load(&before->charged));
         atomic_store(&route->hold_s, atomic_load(&before->hold_s));
+        atomic_store(&route->silent, atomic_load(&before->silent));
     }
     route->speed = before != NULL ? output_speed_ref(before->speed) : output_speed_new();
     return route->speed != NULL || problem_fail(problem, "models: no memory");

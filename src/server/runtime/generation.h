@@ -81,6 +81,7 @@ struct route {
     struct bound_facts facts; /* what is known of the model; factors are for each call to find */
     _Atomic double hold_s;    /* how long its calls take in seconds, a moving mean */
     _Atomic double charged;   /* tokens charged for each that is asked for, a moving mean */
+    atomic_int silent;        /* whole replies in a row that have not said what they used */
 };
 
 /* Whether the provider counts what calls ask for against its keys' tokens a minute, and not what

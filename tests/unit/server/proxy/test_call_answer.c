@@ -63,6 +63,23 @@ static void a_reply_without_usage_is_charged_by_its_length(void **state)
     call_kit_close();
 }
 
+/* They are counted in a row up to 20, which is warned of (odd_replies.mjs); one that reports begins
+ * anew. */
+static void replies_without_usage_are_counted_in_a_row(void **state)
+{
+    const int rows[] = {1, 2, 0, 1};
+    (void)state;
+
+    call_kit_open(NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 200, JSON, rows[i] == 0 ? CALL_KIT_REPLY : "{}");
+        call_client_gone(&client, HTTP_DONE);
+        assert_int_equal(atomic_load(&gateway_newest(call_kit.gateway)->routes[0].silent), rows[i]);
+    }
+    call_kit_close();
+}
+
 /* What a whole reply reports counts, however long it is. */
 static void a_reported_usage_is_not_replaced_by_an_estimate(void **state)
 {
@@ -629,6 +646,7 @@ int main(void)
         cmocka_unit_test(what_says_something_of_our_keys_is_not_shown),
         cmocka_unit_test(an_injected_usage_is_read_and_not_shown),
         cmocka_unit_test(a_reply_without_usage_is_charged_by_its_length),
+        cmocka_unit_test(replies_without_usage_are_counted_in_a_row),
         cmocka_unit_test(a_reported_usage_is_not_replaced_by_an_estimate),
         cmocka_unit_test(an_absurd_usage_neither_charges_nor_refunds),
         cmocka_unit_test(an_encoded_reply_is_charged_with_the_most_it_may_be),
