@@ -94,7 +94,7 @@ export async function attack({ world, seed, calls, at_once = 64, kills = 0, move
 }
 
 /* What does not hold, as sentences; and figures. */
-async function judge({ world, log, bill, statuses, seed, kills }) {
+export async function judge({ world, log, bill, statuses, seed, kills }) {
     const wrong = [];
     const lines = world.lines();
     const calls = new Map(); /* what was billed for each, over all attempts */

@@ -73,7 +73,7 @@ static void write_counts(struct exposition *text, const struct gateway *gateway)
           {"tollgate_buffered_bytes", "Bytes of bodies that are held.",
            atomic_load_explicit(&counts->buffered, memory_order_relaxed)},
           {"tollgate_reading_bytes", "Bytes set aside to read long bodies.",
-           (unsigned long long)net_pool_taken(gateway->pool)},
+           (long)net_pool_taken(gateway->pool)},
           {"tollgate_connections", "Connections of clients.",
            atomic_load_explicit(&gateway->census.open, memory_order_relaxed)},
           {"tollgate_draining", "Whether the process is about to end.",

@@ -1,5 +1,4 @@
-/* test_json_memory.c - what a reader of JSON takes for a document, byte by byte of what is allocated.
- */
+/* test_json_memory.c - what a reader of JSON takes for a document, by what is allocated. */
 #include "check.h"
 
 #include <malloc.h>
