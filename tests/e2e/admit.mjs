@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
 import test from 'node:test';
+import { Chance } from '../adversary/moves.mjs';
 import { json, KEY, reason, send, sha256, until, world } from './kit.mjs';
 
 const BOSS = 'token-of-the-boss';
@@ -118,6 +119,64 @@ test('a lease is nobody else’s', async (t) => {
     assert.deepEqual((await yes('heartbeat', { lease_ids: [lease_id] })).reclaimed_ids, [lease_id]);
     assert.equal(await held(gateway), 1);
     assert.deepEqual(await yes('release', { lease_id }, { token: SHY }), { found: true });
+    await gateway.idle();
+});
+
+/* Forged, altered, foreign and ended leases, renewals of them, and odd times to live: each lease is ended by
+ * its own caller, once, and no more are held than there are slots. */
+test('whatever is done with leases, nobody has more than there are, or ends those of others', async (t) => {
+    const seed = Number(process.env.ADMIT_SEED ?? Date.now() % 1000000);
+    const r = new Chance(seed);
+    const { gateway, ask } = await open(t);
+    const tokens = { boss: BOSS, shy: SHY };
+    const live = new Map(); /* lease: its caller */
+    const ended = [];
+    const told = (what, body, who) => ask(what, body, { token: tokens[who] });
+    const altered = (id) => {
+        const at = r.int(0, id.length - 1);
+        return r.pick([
+            id.slice(0, at) + (id[at] === 'a' ? 'b' : 'a') + id.slice(at + 1),
+            id.slice(0, -1),
+            id + id,
+            id.toUpperCase() === id ? `${id}-` : id.toUpperCase(),
+            '',
+            `${id}\u0000`,
+        ]);
+    };
+    for (let i = 0; i < 400; i++) {
+        const who = r.pick(['boss', 'shy']);
+        const own = [...live].filter(([, caller]) => caller === who).map(([id]) => id);
+        const others = [...live].filter(([, caller]) => caller !== who).map(([id]) => id);
+        const some = [...own, ...others, ...ended.slice(-3)];
+        const draw = r.next();
+        const why = `seed ${seed}, step ${i}`;
+        if (draw < 0.4) {
+            const ttl_ms = r.pick([600000, 600000, 600000, 0, -1, 1.5, 1e18, '60000', null]);
+            const reply = await told('admit', { ttl_ms, ...(r.chance(0.3) && { cost: r.pick([0, 1, 2 ** 53, -1]) }) }, who);
+            assert.ok(reply.status < 500, `${why}: ${reply.status} ${reply.body}`);
+            const said = reply.status === 200 ? json(reply) : {};
+            if (said.lease_id) live.set(said.lease_id, who);
+            assert.ok(live.size <= 4, `${why}: ${live.size} are held`);
+        } else if (draw < 0.75 && some.length > 0) {
+            const id = r.pick(some);
+            const sent = r.chance(0.4) ? altered(id) : id;
+            const more = r.pick([{}, { outcome: 'ok' }, { actual: 2 ** 53 }, { actual: -5 }, { outcome: 'gone' }, { sample_ms: -1 }]);
+            const reply = await told('release', { lease_id: sent, ...more }, who);
+            assert.ok(reply.status < 500, `${why}: ${reply.status} ${reply.body}`);
+            const found = reply.status === 200 && json(reply).found;
+            if (reply.status === 200) assert.equal(found, live.get(sent) === who, `${why}: ${sent}`);
+            if (found) live.delete(sent), ended.push(sent);
+        } else if (some.length > 0) {
+            const ids = [r.pick(some), r.pick(some), altered(r.pick(some))].filter(Boolean);
+            const reply = await told('heartbeat', { lease_ids: ids }, who);
+            assert.equal(reply.status, 200, `${why}: ${reply.body}`);
+            const said = json(reply);
+            for (const id of said.live_ids) assert.equal(live.get(id), who, `${why}: ${id} is renewed`);
+            for (const id of ids.filter((one) => live.get(one) === who)) assert.ok(said.live_ids.includes(id), why);
+        }
+    }
+    assert.equal(await held(gateway), live.size, `seed ${seed}`);
+    for (const [id, who] of live) assert.equal(json(await told('release', { lease_id: id }, who)).found, true);
     await gateway.idle();
 });
 
