@@ -1,5 +1,5 @@
 /* bill_more.mjs - the moves of tests/adversary by other ways: resets of HTTP/2, another model in place of
- * the one asked, a process that takes over, and an administrator who changes budgets meanwhile.
+ * the one asked, and an administrator who changes budgets meanwhile.
  *
  * What must hold is what tests/adversary/attack.mjs says. Seeds are printed with what does not.
  */
@@ -134,34 +134,6 @@ test('a cheaper model takes over near the end of a budget, and a dearer one afte
     assert.ok(figures.billed_calls > 20, JSON.stringify(figures));
     const lines = [...world.lines().values()];
     assert.ok(lines.some((line) => line.attempts > 1), 'something was tried again');
-});
-
-/* ---- who takes over ---- */
-
-test('a process takes over while calls that were cut are settled', async (t) => {
-    const world = await open(t);
-    const { gateway } = world;
-    const olds = [];
-    t.after(() => olds.forEach((old) => old.over || old.child.kill('SIGKILL')));
-    gateway.options = ['--takeover'];
-    Object.defineProperty(gateway, 'output', { get: () => olds.map((old) => old.out).join(''), set: () => 0 });
-    let over = false;
-    const taking = (async () => {
-        for (let i = 0; i < 3 && !over; i++) {
-            const before = (await world.provider.bill()).calls.length;
-            await until('some more calls were billed', async () => over || (await world.provider.bill()).calls.length > before + 15);
-            olds.push(gateway.process);
-            await gateway.begin();
-        }
-        for (const old of olds) await old.ended;
-    })();
-    world.idle = async () => {
-        over = true; /* whoever is asked now is the last */
-        await taking;
-        return World.prototype.idle.call(world);
-    };
-    holds(await attack({ world, seed: SEED, calls: 200, at_once: 24 }).finally(() => (over = true)));
-    assert.ok(olds.length > 0);
 });
 
 /* ---- who changes budgets ---- */
