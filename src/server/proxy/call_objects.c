@@ -263,7 +263,6 @@ bool call_objects_body(struct call *call, struct json_reader *reader, size_t val
         snprintf(problem->text, sizeof problem->text, "the body has too many values");
         return false;
     case OBJECT_REFS_NO_MEMORY:
-        snprintf(problem->text, sizeof problem->text, "there is no memory to read the body");
         return false;
     case OBJECT_REFS_MALFORMED:
         break;

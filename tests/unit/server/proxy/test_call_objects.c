@@ -727,6 +727,26 @@ static void a_response_that_failed_is_not_the_one_that_goes_on(void **state)
     call_kit_close();
 }
 
+/* A body may have so many values that nobody reads them all. */
+static void a_body_with_too_many_values_is_refused(void **state)
+{
+    static char body[2 * ASK_VALUES_MAX + 100];
+    size_t n = (size_t)snprintf(body, sizeof body, "{\"x\":[1");
+
+    (void)state;
+    while (n < 2 * (ASK_VALUES_MAX + 10)) {
+        body[n++] = ',';
+        body[n++] = '1';
+    }
+    snprintf(body + n, sizeof body - n, "]}");
+    open_with(&strict);
+    ask("POST", "/v1/things", JSON, body);
+    expect_state(CALL_PARSING);
+    call_kit_parse();
+    expect_gone(400, "invalid_request", "the body has too many values");
+    call_kit_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -759,6 +779,7 @@ int main(void)
         cmocka_unit_test(a_name_that_is_no_id_may_be_an_objects),
         cmocka_unit_test(a_long_body_of_a_passthrough_is_read_on_a_thread),
         cmocka_unit_test(a_response_that_failed_is_not_the_one_that_goes_on),
+        cmocka_unit_test(a_body_with_too_many_values_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

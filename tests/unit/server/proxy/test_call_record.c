@@ -358,7 +358,9 @@ static void operations_that_find_no_room_are_counted(void **state)
     uint64_t lost = trail->lost;
     assert_true(lost > 0);
     call_kit_answer_key(REMOTE_SAYS_YES);
-    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(), ERROR_EVENT);
+    expect_state(CALL_PAUSING);
     assert_true(trail->lost > lost);
     call_kit.key = REMOTE_FAILS;
     call_kit_pass(200);
