@@ -66,12 +66,14 @@ PROTO_SRC := $(sort $(shell find proto -name '*.proto'))
 PROTO_DIR := $(B)/gen/proto
 PROTO_C   := $(PROTO_SRC:proto/%.proto=$(PROTO_DIR)/%.pb-c.c)
 PROTO_OBJ := $(PROTO_SRC:proto/%.proto=$(B)/obj/gen/proto/%.pb-c.o)
+# The contracts themselves, which reflection hands out.
+DESCRIPTOR_OBJ := $(B)/obj/gen/descriptor_set.o
 
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
 DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) $(CATALOGUE_OBJ) \
-              $(PROTO_OBJ)
+              $(PROTO_OBJ) $(DESCRIPTOR_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
 NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
 
@@ -151,7 +153,7 @@ C_FLAGS   := -std=c11 -D_POSIX_C_SOURCE=200809L $(COMMON) $(CFLAGS)
 CXX_FLAGS := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LD_FLAGS  := -pthread $(SANITIZE) -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
 LIB_LIBS    := -lm
-DAEMON_LIBS := -lhiredis -lsimdjson -lyaml -lsqlite3 -luv -lnghttp2 -lprotobuf-c -lssl -lcrypto -lm
+DAEMON_LIBS := -lhiredis -lsimdjson -lyaml -lsqlite3 -luv -lnghttp2 -lprotobuf-c -lz -lssl -lcrypto -lm
 
 # Two sets of library objects: those of the program and of libtollgate.a are for executables alone
 # and call each other directly; those of the shared library are position independent. The program and
@@ -318,6 +320,16 @@ $(PROTO_DIR)/%.pb-c.c $(PROTO_DIR)/%.pb-c.h: proto/%.proto $(STAMP) | $(PROGRAM_
 $(PROTO_OBJ): $(B)/obj/gen/proto/%.o: $(PROTO_DIR)/%.c
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE) -w)
+$(B)/gen/descriptor_set.c: $(PROTO_SRC) $(STAMP) | $(PROGRAM_STAMP)
+	$(call say,embed,$@)
+	$(Q)mkdir -p $(@D) && protoc-c --proto_path=proto --descriptor_set_out=$(@:.c=.pb) $(PROTO_SRC) && \
+	    printf '%s\n' '/* descriptor_set.c - written by the Makefile. */' \
+	    '__asm__(".section .rodata\n.globl descriptor_set_bytes, descriptor_set_end\n"' \
+	    '        "descriptor_set_bytes:\n.incbin \"$(@:.c=.pb)\"\ndescriptor_set_end:\n"' \
+	    '        ".byte 0\n.text\n");' >$@
+$(DESCRIPTOR_OBJ): $(B)/gen/descriptor_set.c
+	$(call say,cc,$@)
+	$(call compile_c,$(PIE))
 $(call objects,obj,$(DAEMON_SRC) $(filter-out $(LIB_UNIT_SRC),$(UNIT_SRC)) $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
 
 $(B)/pic/%.o: %.c $(STAMP)

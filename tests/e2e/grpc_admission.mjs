@@ -112,6 +112,54 @@ test('the fifth of four: an answer by default, RESOURCE_EXHAUSTED if enforced', 
     assert.equal((await ask(client, 'Admit', {}, { more: { 'x-tollgate-enforce': '1' } })).allowed, true);
 });
 
+/* What any client of gRPC does that is told to repeat refused calls. */
+const RETRYING = {
+    'grpc.service_config': JSON.stringify({
+        methodConfig: [
+            {
+                name: [{ service: 'tollgate.v1.Admission' }],
+                retryPolicy: {
+                    maxAttempts: 3,
+                    initialBackoff: '0.001s',
+                    maxBackoff: '0.001s',
+                    backoffMultiplier: 1,
+                    retryableStatusCodes: ['RESOURCE_EXHAUSTED', 'INVALID_ARGUMENT'],
+                },
+            },
+        ],
+    }),
+};
+
+test('a stock client with a retry policy obeys the push-back, and gives up where it is told to', async (t) => {
+    const { gateway, address } = await serving(t, {
+        top: {
+            gate: {
+                rate: { strategy: 'gcra', limit: 2, period: '1s', burst: 1 },
+                cost: { strategy: 'token_bucket', capacity: 100, refill: 0.001 },
+            },
+        },
+    });
+    const client = admission(t, address, RETRYING);
+    const enforced = { more: { 'x-tollgate-enforce': '1' } };
+    const asked = async () => (await gateway.metric('requests_total')) ?? 0;
+    const plain = admission(t, address);
+    assert.equal((await ask(plain, 'Admit', { tenant: 'a' })).allowed, true);
+    const error = await fails(ask(plain, 'Admit', { tenant: 'a' }, enforced));
+    const hint = Number(error.metadata.get('grpc-retry-pushback-ms')[0]);
+    assert.ok(hint > 300 && hint <= 550, `half a second, and a tenth: ${hint}`);
+    assert.deepEqual(error.metadata.get('grpc-retry-after-ms'), [`${hint}`]);
+    const details = error.metadata.get('grpc-status-details-bin')[0];
+    assert.ok(details.includes('type.googleapis.com/google.rpc.RetryInfo'));
+    /* With a back-off of 1 ms and three attempts it would fail; with the hint it does not. */
+    assert.equal((await ask(client, 'Admit', { tenant: 'a' }, enforced)).allowed, true);
+    /* What can never pass is asked once. */
+    const before = await asked();
+    const never = await fails(ask(client, 'Admit', { tenant: 'b', cost: 101 }, enforced));
+    assert.equal(never.code, status.INVALID_ARGUMENT);
+    assert.deepEqual(never.metadata.get('grpc-retry-pushback-ms'), ['-1']);
+    assert.equal((await asked()) - before, 1);
+});
+
 test('HIGH gets through a server filled with LOW, by headroom', async (t) => {
     const { address } = await serving(t, {
         top: { gate: fixed(4, { low_priority_shed_ratio: 0.5 }) },

@@ -11,6 +11,8 @@ const FILES = [
     'tollgate/v1/admission.proto',
     'tollgate/v1/monitor.proto',
     'grpc/health/v1/health.proto',
+    'grpc/reflection/v1/reflection.proto',
+    'grpc/reflection/v1alpha/reflection.proto',
     'envoy/service/ratelimit/v3/rls.proto',
 ];
 

@@ -146,6 +146,26 @@ test('Health: known services serve, others are not found', async (t) => {
     unknown.call.cancel();
 });
 
+test('Health: the list has all that Check knows', async (t) => {
+    const { address } = await serving(t);
+    const { statuses } = await ask(health(t, address), 'List', {}, { token: null });
+    assert.deepEqual(Object.keys(statuses).sort(), [
+        '',
+        'envoy.service.ratelimit.v3.RateLimitService',
+        'grpc.health.v1.Health',
+        'grpc.reflection.v1.ServerReflection',
+        'grpc.reflection.v1alpha.ServerReflection',
+        'ratelimit',
+        'tollgate.v1.Admission',
+        'tollgate.v1.Monitor',
+    ]);
+    for (const service of Object.keys(statuses)) {
+        assert.equal(statuses[service].status, 'SERVING', service);
+        const { status } = await ask(health(t, address), 'Check', { service }, { token: null });
+        assert.equal(status, 'SERVING', service);
+    }
+});
+
 test('draining: Health says so, streams come to their end, what waits is answered', async (t) => {
     const { gateway, address } = await watched(t, {
         gate: fixed(1, { queue: { wait: { normal: '1h' } } }),

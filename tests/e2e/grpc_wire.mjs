@@ -103,12 +103,23 @@ test('a message that is too large is refused, and the connection goes on', async
     assert.equal((await ask(caller, 'Peek')).allowed, true);
 });
 
-test('compressed messages are not read, and it is said so', async (t) => {
-    const { address } = await serving(t);
+test('messages compressed by gzip are read, those by deflate are not', async (t) => {
+    const { address } = await serving(t, { top: { gate: { rate: { strategy: 'gcra', limit: 1, period: '1h' } } } });
     const gzip = admission(t, address, { 'grpc.default_compression_algorithm': 2 });
-    const error = await fails(ask(gzip, 'Admit', { tenant: 'x'.repeat(200) }));
+    const tenant = 'x'.repeat(200);
+    assert.equal((await ask(gzip, 'Admit', { tenant })).allowed, true);
+    const again = await ask(gzip, 'Peek', { tenant });
+    assert.equal(again.allowed, false, 'the name has arrived as it was');
+    assert.equal((await ask(gzip, 'Peek', { tenant: 'y' })).allowed, true);
+    const stream = collect(gzip.AdmitStream(metadata(TOKEN)));
+    for (let id = 1; id <= 3; id++) stream.call.write({ id, admit: { tenant: 'z'.repeat(id) } });
+    stream.call.end();
+    assert.equal((await stream.ended).code, status.OK);
+    assert.deepEqual(stream.got.map(({ admit }) => admit.allowed), [true, true, true]);
+    const deflate = admission(t, address, { 'grpc.default_compression_algorithm': 1 });
+    const error = await fails(ask(deflate, 'Admit', { tenant }));
     assert.equal(error.code, status.UNIMPLEMENTED);
-    assert.deepEqual(error.metadata.get('grpc-accept-encoding'), ['identity']);
+    assert.deepEqual(error.metadata.get('grpc-accept-encoding'), ['identity,gzip']);
 });
 
 test('methods and services that are not there are UNIMPLEMENTED', async (t) => {

@@ -15,6 +15,8 @@ void grpc_frames_init(struct grpc_frames *frames, size_t max)
     frames->piece = (struct slice){"", 0};
     frames->max = max;
     frames->left = NULL;
+    frames->may_compress = false;
+    frames->compressed = false;
     frames->n = 0;
     frames->capacity = sizeof frames->inside;
     frames->at = frames->inside;
@@ -44,7 +46,8 @@ static enum grpc_frame_state read_frame_head(struct grpc_frames *frames, const c
     const unsigned char *byte = (const unsigned char *)head;
 
     *length = (size_t)byte[1] << 24 | (size_t)byte[2] << 16 | (size_t)byte[3] << 8 | byte[4];
-    if (byte[0] != 0)
+    frames->compressed = byte[0] == 1;
+    if (byte[0] > 1 || (frames->compressed && !frames->may_compress))
         frames->ended = GRPC_FRAME_COMPRESSED;
     else if (*length > frames->max)
         frames->ended = GRPC_FRAME_TOO_LARGE;

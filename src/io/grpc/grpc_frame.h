@@ -24,7 +24,7 @@
 enum grpc_frame_state {
     GRPC_FRAME,            /* here is one */
     GRPC_FRAME_MORE,       /* not yet */
-    GRPC_FRAME_COMPRESSED, /* what is compressed is not read. This and the next are for good */
+    GRPC_FRAME_COMPRESSED, /* it is compressed, and may not be. This and the next are for good */
     GRPC_FRAME_TOO_LARGE,
     GRPC_FRAME_NO_MEMORY,
 };
@@ -33,6 +33,8 @@ struct grpc_frames {
     struct slice piece; /* what has not been read of the piece */
     size_t max;         /* bytes of a message */
     size_t *left;       /* bytes that all who share it may still take; null: any; init clears it */
+    bool may_compress;  /* messages may be compressed; init: they may not */
+    bool compressed;    /* the one that was handed out last is */
     size_t n;           /* bytes gathered, the head included */
     size_t capacity;
     char *at;                       /* `inside`, or memory of its own */

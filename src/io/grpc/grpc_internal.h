@@ -3,6 +3,7 @@
 #define TG_GRPC_GRPC_INTERNAL_H
 
 #include "io/grpc/grpc_arena.h"
+#include "io/grpc/grpc_inflate.h"
 #include "io/grpc/grpc_server.h"
 
 #define GRPC_TEXT_MAX 1024 /* bytes of a message in a trailer */
@@ -15,7 +16,8 @@ struct grpc_server {
     size_t left;               /* bytes that messages may still take which have not arrived whole */
     struct grpc_call *reading; /* the RPC whose messages are being given out; null: none */
     struct grpc_arena arena;   /* holds the message that is given out */
-    char *out;                 /* messages packed for `reading`, and not written yet */
+    struct grpc_inflate *inflate; /* null: nothing compressed has arrived yet */
+    char *out;                    /* messages packed for `reading`, and not written yet */
     size_t out_n, out_capacity;
 };
 

@@ -96,12 +96,10 @@ static void deadline_came(void *arg)
 
 static void finish_frame(struct grpc_call *call, enum grpc_frame_state state)
 {
-    const struct http_field identity[] = {{SLICE("grpc-accept-encoding"), SLICE("identity")}};
-
     switch (state) {
     case GRPC_FRAME_COMPRESSED:
-        grpc_finish_with(call, GRPC_UNIMPLEMENTED, "compressed messages are not read here",
-                         identity, 1);
+        grpc_finish(call, GRPC_INTERNAL,
+                    "a message is compressed, and grpc-encoding does not say how");
         break;
     case GRPC_FRAME_TOO_LARGE:
         grpc_finish(call, GRPC_RESOURCE_EXHAUSTED, "a message may have 65536 bytes");
@@ -120,9 +118,30 @@ static void fail_frame(struct grpc_call *call, enum grpc_frame_state state)
 
 /* ---- what arrives ---- */
 
-static void give_message(struct grpc_call *call, struct slice bytes)
+static bool inflate_message(struct grpc_call *call, struct slice *bytes)
+{
+    switch (grpc_inflate(&call->server->inflate, GRPC_MESSAGE_MAX, bytes)) {
+    case GRPC_INFLATED:
+        return true;
+    case GRPC_INFLATE_TOO_LARGE:
+        fail_frame(call, GRPC_FRAME_TOO_LARGE);
+        break;
+    case GRPC_INFLATE_NO_MEMORY:
+        fail_frame(call, GRPC_FRAME_NO_MEMORY);
+        break;
+    default:
+        grpc_fail(call, GRPC_INVALID_ARGUMENT, "the message is not the gzip that it should be");
+        break;
+    }
+    return false;
+}
+
+static void give_message(struct grpc_call *call, struct slice bytes, bool compressed)
 {
     struct grpc_server *server = call->server;
+
+    if (compressed && !inflate_message(call, &bytes))
+        return;
     ProtobufCMessage *message = protobuf_c_message_unpack(
         call->method->request, &server->arena.allocator, bytes.n, (const uint8_t *)bytes.at);
 
@@ -144,6 +163,7 @@ static void keep_first(struct grpc_call *call, struct slice message)
         fail_frame(call, GRPC_FRAME_NO_MEMORY);
     else
         call->first = message;
+    call->first_compressed = call->frames.compressed;
 }
 
 void grpc_server_data(struct http_inbound *in, struct slice bytes)
@@ -160,7 +180,7 @@ void grpc_server_data(struct http_inbound *in, struct slice bytes)
     while (!call->finished && (state = grpc_frames_next(&call->frames, &message)) == GRPC_FRAME) {
         call->n_messages++;
         if (call->method->many)
-            give_message(call, message);
+            give_message(call, message, call->frames.compressed);
         else
             keep_first(call, message);
     }
@@ -185,7 +205,7 @@ void grpc_server_end(struct http_inbound *in)
     else if (!call->method->many && call->n_messages == 0)
         grpc_fail(call, GRPC_INVALID_ARGUMENT, "the method takes one message, and none was sent");
     else if (!call->method->many)
-        give_message(call, call->first);
+        give_message(call, call->first, call->first_compressed);
     else if (call->method->end != NULL)
         call->method->end(call);
     else
@@ -306,11 +326,20 @@ static bool set_deadline(struct grpc_call *call)
     return true;
 }
 
-static bool is_encoded(const struct http_head *head)
+/* How messages may be compressed. False: it has been answered. */
+static bool set_encoding(struct grpc_call *call)
 {
-    struct slice coding = http_find(head, SLICE("grpc-encoding"));
+    const struct http_field known[] = {{SLICE("grpc-accept-encoding"), SLICE("identity,gzip")}};
+    struct slice coding = grpc_metadata(call, SLICE("grpc-encoding"));
 
-    return coding.at != NULL && !slice_equal_nocase(coding, SLICE("identity"));
+    call->frames.may_compress = slice_equal_nocase(coding, SLICE("gzip"));
+    if (coding.at == NULL || call->frames.may_compress ||
+        slice_equal_nocase(coding, SLICE("identity")))
+        return true;
+    grpc_finish_with(call, GRPC_UNIMPLEMENTED,
+                     "messages of this grpc-encoding are not read; gzip and identity are", known,
+                     1);
+    return false;
 }
 
 void grpc_server_begin(struct grpc_server *server, struct http_inbound *in)
@@ -339,11 +368,7 @@ void grpc_server_begin(struct grpc_server *server, struct http_inbound *in)
     call->in = in;
     in->owner = call;
     in->patient = method->many; /* one message comes at once; a conversation takes its time */
-    if (!set_deadline(call))
-        return;
-    if (is_encoded(&in->head))
-        finish_frame(call, GRPC_FRAME_COMPRESSED);
-    else if (method->begin != NULL)
+    if (set_deadline(call) && set_encoding(call) && method->begin != NULL)
         method->begin(call);
 }
 
@@ -388,6 +413,7 @@ void grpc_server_free(struct grpc_server *server)
         free(call);
     }
     grpc_arena_fini(&server->arena);
+    grpc_inflate_free(server->inflate);
     free(server->out);
     free(server);
 }

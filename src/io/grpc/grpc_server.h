@@ -11,6 +11,7 @@
  *     grpc_server   RPCs from begin to gone       grpc_frame   messages out of bytes
  *     grpc_reply    messages and statuses out     grpc_codec   codes, timeouts, paths
  *     grpc_cut      strings with a zero in them   grpc_arena   memory for one message
+ *     grpc_inflate  messages that are compressed  grpc_retry   when to come back
  *
  * Messages that arrive are unpacked into an arena that is emptied when the callback returns: what
  * an owner wants to keep it copies. Messages that arrive together are answered together: what is
@@ -33,7 +34,7 @@
 
 #define GRPC_MESSAGE_MAX ((size_t)64 << 10) /* bytes of one that arrives; beyond: an error */
 #define GRPC_STATE_BYTES 256                /* for the owner of an RPC */
-#define GRPC_TRAILERS_MAX 10                /* trailers that an owner may add */
+#define GRPC_TRAILERS_MAX 12                /* trailers that an owner may add */
 
 struct grpc_call;
 struct grpc_server;
@@ -105,6 +106,7 @@ struct grpc_call {
     bool stuck;        /* output is above its high mark */
     bool held;         /* the owner wants no more messages for now */
     size_t n_messages; /* messages that have arrived */
+    bool first_compressed;
     struct slice
         first;       /* the only message of an RPC with one: in `frames` until the client's end */
     const char *cut; /* in message(): a field whose text has a zero byte in it, and so ends too

@@ -175,7 +175,8 @@ static void admin_tick(struct control *control, tg_ms now)
     snapshot_sample(&own->samples, control->generation, now);
 }
 
-static const struct grpc_service *const RPCS[] = {&rpc_monitor, &rpc_health};
+static const struct grpc_service *const RPCS[] = {&rpc_monitor, &rpc_health, &rpc_reflection,
+                                                  &rpc_reflection_alpha};
 
 const struct service admin_service = {.name = "admin",
                                       .rpcs = RPCS,

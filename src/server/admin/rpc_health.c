@@ -30,6 +30,9 @@ static struct health_watch *watch_of(struct grpc_call *call)
 /* What envoyproxy/ratelimit calls itself: who has moved from there asks for it. */
 #define RATELIMIT "ratelimit"
 
+/* More names than there are services: what did not fit would be missing from the list. */
+enum { HEALTH_NAMES_MAX = 32 };
+
 static bool is_known(const struct worker *worker, const char *name)
 {
     const struct service_table *table = worker->gateway->services;
@@ -64,6 +67,33 @@ static void rpc_health_check(struct grpc_call *call, const ProtobufCMessage *mes
         return;
     }
     reply.status = status_now(call);
+    grpc_reply(call, &reply.base);
+}
+
+/* The state of the gateway under all the names that Check knows. */
+static void rpc_health_list(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    typedef Grpc__Health__V1__HealthListResponse__StatusesEntry entry;
+    const struct service_table *table = rpc_worker(call)->gateway->services;
+    Grpc__Health__V1__HealthListResponse reply = GRPC__HEALTH__V1__HEALTH_LIST_RESPONSE__INIT;
+    Grpc__Health__V1__HealthCheckResponse state = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+    entry entries[HEALTH_NAMES_MAX], *list[HEALTH_NAMES_MAX];
+    const char *names[HEALTH_NAMES_MAX] = {"", RATELIMIT};
+    size_t n = 2;
+
+    (void)message;
+    for (size_t i = 0; i < table->n; i++)
+        for (size_t k = 0; k < table->list[i]->n_rpcs && n < HEALTH_NAMES_MAX; k++)
+            names[n++] = table->list[i]->rpcs[k]->name;
+    state.status = status_now(call);
+    for (size_t i = 0; i < n; i++) {
+        grpc__health__v1__health_list_response__statuses_entry__init(&entries[i]);
+        entries[i].key = (char *)(uintptr_t)names[i];
+        entries[i].value = &state;
+        list[i] = &entries[i];
+    }
+    reply.n_statuses = n;
+    reply.statuses = list;
     grpc_reply(call, &reply.base);
 }
 
@@ -128,6 +158,9 @@ static const struct grpc_method METHODS[] = {
     {.name = "Check",
      .request = &grpc__health__v1__health_check_request__descriptor,
      .message = rpc_health_check},
+    {.name = "List",
+     .request = &grpc__health__v1__health_list_request__descriptor,
+     .message = rpc_health_list},
     {.name = "Watch",
      .request = &grpc__health__v1__health_check_request__descriptor,
      .message = watch,

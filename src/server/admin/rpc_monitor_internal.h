@@ -27,7 +27,7 @@ struct admin_worker {
     LIST_HEAD(, explain_visit) visits;           /* questions to the store, for explain */
 };
 
-extern const struct grpc_service rpc_monitor, rpc_health;
+extern const struct grpc_service rpc_monitor, rpc_health, rpc_reflection, rpc_reflection_alpha;
 
 /* Whether the administrator is asking. False: the RPC has been finished. */
 bool rpc_authenticate_admin(struct grpc_call *call);

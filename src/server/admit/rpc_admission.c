@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/grpc/grpc_retry.h"
 #include "lib/core/problem.h"
 #include "server/admit/admit_internal.h"
 #include "server/admit/rpc_admission_internal.h"
@@ -51,43 +52,41 @@ static bool is_enforced(const struct grpc_call *call)
 
 /* The retry hint, up to a tenth longer than it need be, so that clients that were refused together
  * do not come back together. 0: there is none. */
-static size_t write_wait(struct grpc_call *call, const struct refusal *why,
-                         char digits[HTTP_NUMBER_MAX])
+static tg_ms hinted_wait(struct grpc_call *call, const struct refusal *why)
 {
     tg_ms ms = why->retry_after_ms;
 
     if (ms <= 0 || ms > REPLY_WAIT_MAX)
         return 0;
-    ms += (tg_ms)(random_bits(&rpc_worker(call)->random) % (uint64_t)(ms / 10 + 1));
-    return http_put_number(digits, ms);
+    return ms + (tg_ms)(random_bits(&rpc_worker(call)->random) % (uint64_t)(ms / 10 + 1));
 }
 
 /* Answers a refusal with a status, for a client that asked for that. */
 static void rpc_admission_refuse(struct grpc_call *call, const struct admit_reply *reply)
 {
-    struct http_field trailers[3 + REPLY_LIMITS_MAX];
+    struct http_field trailers[2 + GRPC_RETRY_TRAILERS + REPLY_LIMITS_MAX];
     struct worker *worker = rpc_worker(call);
     struct reply_limits limits;
-    char digits[HTTP_NUMBER_MAX];
+    struct grpc_retry retry;
     struct refusal why;
     size_t n = 0;
 
+    _Static_assert(sizeof trailers / sizeof trailers[0] <= GRPC_TRAILERS_MAX, "all of them go out");
     admit_refusal(reply, &why);
+    enum grpc_code code =
+        why.reason == REPLY_REQUEST_EXCEEDS_LIMIT ? GRPC_INVALID_ARGUMENT : GRPC_RESOURCE_EXHAUSTED;
     trailers[n++] =
         (struct http_field){SLICE("x-tollgate-reason"), slice_of(reply_reason_name(why.reason))};
     if (reply->binding_axis != TG_AXIS_NONE)
         trailers[n++] = (struct http_field){SLICE("x-tollgate-binding-axis"),
                                             slice_of(tg_axis_name(reply->binding_axis))};
-    size_t wait = write_wait(call, &why, digits);
-    if (wait > 0)
-        trailers[n++] = (struct http_field){SLICE("grpc-retry-after-ms"), {digits, wait}};
+    grpc_retry_write(code, why.text, hinted_wait(call, &why), &retry);
+    for (size_t i = 0; i < retry.n; i++)
+        trailers[n++] = retry.fields[i];
     reply_limits_write(&reply->axes, WIRE_OPENAI, worker_now(worker), worker_wall(worker), &limits);
     for (size_t i = 0; i < limits.n_fields; i++)
         trailers[n++] = limits.fields[i];
-    grpc_finish_with(call,
-                     why.reason == REPLY_REQUEST_EXCEEDS_LIMIT ? GRPC_INVALID_ARGUMENT
-                                                               : GRPC_RESOURCE_EXHAUSTED,
-                     why.text, trailers, n);
+    grpc_finish_with(call, code, why.text, trailers, n);
 }
 
 static void rpc_admission_answer(struct grpc_call *call, const struct admit_reply *reply)

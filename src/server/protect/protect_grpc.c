@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "io/grpc/grpc_retry.h"
 #include "server/obs/watch.h"
 
 static bool begins_with(struct slice text, struct slice with)
@@ -79,6 +80,22 @@ static enum grpc_code code_of(enum reply_reason reason)
     }
 }
 
+/* The hint of a reply over HTTP, in the trailers of gRPC; `retry->n` is 0 if it has none. */
+static void write_retry(enum grpc_code code, const char *text, const struct reply *reply,
+                        struct grpc_retry *retry)
+{
+    retry->n = 0;
+    for (size_t i = 0; i < reply->n_fields; i++) {
+        struct slice name = reply->fields[i].name, value = reply->fields[i].value;
+        tg_ms wait = 0;
+        if (slice_equal(name, SLICE("retry-after-ms")))
+            for (size_t k = 0; k < value.n; k++)
+                wait = 10 * wait + value.at[k] - '0';
+        if (wait > 0 || slice_equal(name, SLICE("x-should-retry")))
+            grpc_retry_write(code, text, wait, retry);
+    }
+}
+
 void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
                          const struct reply_limits *limits, bool late, tg_ms now, uint64_t random,
                          struct slice id)
@@ -86,6 +103,7 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
     enum grpc_code code = late ? GRPC_DEADLINE_EXCEEDED : code_of(why->reason);
     char text[REPLY_TEXT_MAX], message[3 * REPLY_TEXT_MAX], number[HTTP_NUMBER_MAX];
     struct http_fields fields;
+    struct grpc_retry retry;
     struct reply reply;
 
     /* Hints and reasons are the same as over HTTP; the form is gRPC's. */
@@ -99,11 +117,12 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
     http_fields_add(&fields, SLICE("grpc-message"), (struct slice){message, n});
     for (size_t i = 0; i < reply.n_fields; i++) {
         struct slice name = reply.fields[i].name;
-        if (slice_equal(name, SLICE("retry-after-ms")))
-            http_fields_add(&fields, SLICE("grpc-retry-after-ms"), reply.fields[i].value);
-        else if (begins_with(name, SLICE("x-tollgate-")))
+        if (begins_with(name, SLICE("x-tollgate-")))
             http_fields_add(&fields, name, reply.fields[i].value);
     }
+    write_retry(code, text, &reply, &retry);
+    for (size_t i = 0; i < retry.n; i++)
+        http_fields_add(&fields, retry.fields[i].name, retry.fields[i].value);
     for (size_t i = 0; i < limits->n_fields; i++)
         http_fields_add(&fields, limits->fields[i].name, limits->fields[i].value);
     http_fields_add(&fields, SLICE("x-request-id"), id);

@@ -151,6 +151,31 @@ static void a_compressed_message_is_not_read(void **state)
     }
 }
 
+/* Where it is known how, and only by a flag of 1. */
+static void a_compressed_message_is_handed_out_where_it_may_be_one(void **state)
+{
+    char bytes[40];
+    struct grpc_frames frames;
+    struct slice message;
+
+    (void)state;
+    grpc_frames_init(&frames, MAX);
+    frames.may_compress = true;
+    size_t n = put_frame(bytes, 5, 0);
+    bytes[0] = 1;
+    size_t both = n + put_frame(bytes + n, 3, 0);
+    grpc_frames_feed(&frames, (struct slice){bytes, both});
+    assert_int_equal(grpc_frames_next(&frames, &message), GRPC_FRAME);
+    assert_true(frames.compressed && message.n == 5);
+    assert_int_equal(grpc_frames_next(&frames, &message), GRPC_FRAME);
+    assert_true(!frames.compressed && message.n == 3);
+    assert_int_equal(grpc_frames_next(&frames, &message), GRPC_FRAME_MORE);
+    bytes[0] = 2;
+    grpc_frames_feed(&frames, (struct slice){bytes, n});
+    assert_int_equal(grpc_frames_next(&frames, &message), GRPC_FRAME_COMPRESSED);
+    grpc_frames_fini(&frames);
+}
+
 static void a_promise_costs_no_memory(void **state)
 {
     char head[GRPC_FRAME_HEAD + 1];
@@ -256,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_kept_message_outlives_its_piece),
         cmocka_unit_test(the_largest_message_fits_and_one_byte_more_does_not),
         cmocka_unit_test(a_compressed_message_is_not_read),
+        cmocka_unit_test(a_compressed_message_is_handed_out_where_it_may_be_one),
         cmocka_unit_test(a_promise_costs_no_memory),
         cmocka_unit_test(what_is_gathered_is_bounded_for_all_together),
         cmocka_unit_test(an_arena_gives_aligned_memory_and_takes_it_back_at_once),

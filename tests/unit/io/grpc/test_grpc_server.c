@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "net_rpc_kit.h"
 
@@ -322,22 +323,102 @@ static void what_is_not_grpc_gets_a_status_of_http(void **state)
     rpc_close(&exchange);
 }
 
-static void compression_is_unimplemented_and_says_what_there_is(void **state)
+/* A frame of gzip; `cut` bytes are missing at its end, and `more` follow it. */
+static size_t put_gzip(char *frame, size_t size, const void *bytes, size_t n, size_t cut, size_t more)
 {
-    static const char *const GZIP[] = {"grpc-encoding: gzip", NULL};
+    z_stream stream = {0};
+
+    assert_int_equal(
+        deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, 0), Z_OK);
+    stream.next_in = (Bytef *)(uintptr_t)bytes;
+    stream.avail_in = (uInt)n;
+    stream.next_out = (Bytef *)frame + GRPC_FRAME_HEAD;
+    stream.avail_out = (uInt)(size - GRPC_FRAME_HEAD);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    n = size - GRPC_FRAME_HEAD - stream.avail_out - cut + more;
+    deflateEnd(&stream);
+    grpc_frame_put_head(frame, (uint32_t)n);
+    frame[0] = 1;
+    return GRPC_FRAME_HEAD + n;
+}
+
+static const char *const GZIP[] = {"grpc-encoding: gzip", NULL};
+
+static void a_message_may_be_compressed_by_gzip(void **state)
+{
+    char packed[1000], frame[1000];
+    struct rpc_exchange exchange;
+    size_t n = protobuf_c_message_pack(asking("seven.."), (uint8_t *)packed);
+    size_t size = put_gzip(frame, sizeof frame, packed, n, 0, 0);
+
+    (void)state;
+    for (size_t piece = 1; piece <= size; piece += size - 1) {
+        rpc_open(&exchange, world.server, "/a.Service/One", GZIP);
+        for (size_t at = 0; at < size; at += piece)
+            rpc_put(&exchange, frame + at, size - at < piece ? size - at : piece);
+        rpc_end(&exchange);
+        check_reply(&exchange, 7);
+        rpc_close(&exchange);
+    }
+    /* A stream may have some that are and some that are not. */
+    rpc_open(&exchange, world.server, "/a.Service/Many", GZIP);
+    rpc_put(&exchange, frame, size);
+    rpc_put_message(&exchange, asking("four"), SIZE_MAX);
+    rpc_put(&exchange, frame, size);
+    rpc_end(&exchange);
+    for (int i = 0; i < 3; i++) {
+        reply_t *reply = (reply_t *)(void *)rpc_next(&exchange, REPLY);
+        assert_non_null(reply);
+        assert_int_equal(reply->status, i == 1 ? 4 : 7);
+        protobuf_c_message_free_unpacked(&reply->base, NULL);
+    }
+    assert_int_equal(exchange.code, GRPC_OK);
+    rpc_close(&exchange);
+}
+
+/* A few bytes cannot become more than a message may have. */
+static void what_is_no_gzip_or_too_much_is_told_so(void **state)
+{
+    static char zeros[GRPC_MESSAGE_MAX + 1], frame[2000];
+    static const struct {
+        size_t n, cut, more;
+        int code;
+    } rows[] = {
+        {GRPC_MESSAGE_MAX + 1, 0, 0, GRPC_RESOURCE_EXHAUSTED},
+        {GRPC_MESSAGE_MAX, 0, 0, GRPC_INVALID_ARGUMENT}, /* it fits, and is no message */
+        {10, 1, 0, GRPC_INVALID_ARGUMENT},
+        {10, 12, 0, GRPC_INVALID_ARGUMENT},
+        {10, 0, 1, GRPC_INVALID_ARGUMENT},
+    };
+    struct rpc_exchange exchange;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t n = put_gzip(frame, sizeof frame, zeros, rows[i].n, rows[i].cut, rows[i].more);
+        rpc_open(&exchange, world.server, "/a.Service/One", GZIP);
+        rpc_put(&exchange, frame, n);
+        rpc_end(&exchange);
+        assert_int_equal(exchange.code, rows[i].code);
+        rpc_close(&exchange);
+    }
+    assert_null(strstr(world.log, "message"));
+}
+
+static void another_compression_is_unimplemented_and_says_what_there_is(void **state)
+{
+    static const char *const SNAPPY[] = {"grpc-encoding: snappy", NULL};
     static const char *const IDENTITY[] = {"grpc-encoding: identity", NULL};
     struct rpc_exchange exchange;
 
     (void)state;
-    rpc_ask(&exchange, world.server, "/a.Service/One", GZIP, asking("x"));
+    rpc_ask(&exchange, world.server, "/a.Service/One", SNAPPY, asking("x"));
     assert_int_equal(exchange.code, GRPC_UNIMPLEMENTED);
-    assert_true(rpc_said(&exchange, "grpc-accept-encoding: identity\n"));
+    assert_true(rpc_said(&exchange, "grpc-accept-encoding: identity,gzip\n"));
     rpc_close(&exchange);
     assert_string_equal(world.log, "");
     rpc_open(&exchange, world.server, "/a.Service/One", NULL);
     rpc_put(&exchange, "\1\0\0\0\1x", 6);
-    assert_int_equal(exchange.code, GRPC_UNIMPLEMENTED);
-    assert_true(rpc_said(&exchange, "grpc-accept-encoding: identity\n"));
+    assert_int_equal(exchange.code, GRPC_INTERNAL);
     rpc_close(&exchange);
     rpc_ask(&exchange, world.server, "/a.Service/One", IDENTITY, asking("x"));
     assert_int_equal(exchange.code, GRPC_OK);
@@ -601,7 +682,9 @@ int main(void)
         WORLD_TEST(an_answer_may_come_later),
         WORLD_TEST(what_is_not_there_is_unimplemented),
         WORLD_TEST(what_is_not_grpc_gets_a_status_of_http),
-        WORLD_TEST(compression_is_unimplemented_and_says_what_there_is),
+        WORLD_TEST(a_message_may_be_compressed_by_gzip),
+        WORLD_TEST(what_is_no_gzip_or_too_much_is_told_so),
+        WORLD_TEST(another_compression_is_unimplemented_and_says_what_there_is),
         WORLD_TEST(bytes_that_are_no_message_are_told_so),
         WORLD_TEST(the_deadline_ends_what_has_no_answer),
         WORLD_TEST(an_answer_in_time_stops_the_clock),

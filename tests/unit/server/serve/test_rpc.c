@@ -7,6 +7,7 @@
 
 #include <envoy/service/ratelimit/v3/rls.pb-c.h>
 #include <grpc/health/v1/health.pb-c.h>
+#include <grpc/reflection/v1/reflection.pb-c.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #define ADMIT_PATH "/tollgate.v1.Admission/Admit"
 #define STREAM_PATH "/tollgate.v1.Admission/AdmitStream"
 #define WATCH_PATH "/tollgate.v1.Monitor/Watch"
+#define REFLECTION_PATH "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 #define HEALTH_PATH "/grpc.health.v1.Health/"
 
 /* The hash is that of the token "t". */
@@ -670,6 +672,38 @@ static void draining_ends_streams_in_every_state(void **state)
     close_world();
 }
 
+/* An answer is some KiB for a question of some bytes: who reads none gets no more of them. */
+static void who_asks_for_contracts_and_reads_none_is_stopped(void **state)
+{
+    Grpc__Reflection__V1__ServerReflectionRequest request =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__INIT;
+    char file[] = "tollgate/v1/admission.proto";
+    struct rpc_exchange asking, late;
+
+    (void)state;
+    open_world("{}");
+    request.message_request_case =
+        GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME;
+    request.file_by_filename = file;
+    rpc_open(&asking, world.server, REFLECTION_PATH, NULL);
+    rpc_put_message(&asking, &request.base, SIZE_MAX);
+    size_t answer = asking.n;
+    assert_true(answer > 1000);
+    asking.queued = HTTP_OUTPUT_HIGH + 1;
+    rpc_put_message(&asking, &request.base, SIZE_MAX); /* what tells us that it does not read */
+    assert_true(asking.paused);
+    rpc_put_message(&asking, &request.base, SIZE_MAX); /* had arrived by then */
+    assert_int_equal(asking.code, GRPC_RESOURCE_EXHAUSTED);
+    assert_int_equal(asking.n, 2 * answer);
+    rpc_close(&asking);
+    rpc_drain(world.worker.rpc);
+    rpc_open(&late, world.server, REFLECTION_PATH, NULL);
+    rpc_end(&late);
+    assert_int_equal(late.code, GRPC_OK); /* nothing holds it up */
+    rpc_close(&late);
+    close_world();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -689,6 +723,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_whose_client_has_left_is_thrown_away),
         cmocka_unit_test(health_follows_readiness),
         cmocka_unit_test(draining_ends_streams_in_every_state),
+        cmocka_unit_test(who_asks_for_contracts_and_reads_none_is_stopped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
