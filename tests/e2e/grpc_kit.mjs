@@ -14,6 +14,7 @@ const FILES = [
     'grpc/reflection/v1/reflection.proto',
     'grpc/reflection/v1alpha/reflection.proto',
     'envoy/service/ratelimit/v3/rls.proto',
+    'envoy/service/auth/v3/external_auth.proto',
 ];
 
 /* Numbers as numbers: none here is above 2^53-1. */

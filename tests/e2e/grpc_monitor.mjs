@@ -151,6 +151,7 @@ test('Health: the list has all that Check knows', async (t) => {
     const { statuses } = await ask(health(t, address), 'List', {}, { token: null });
     assert.deepEqual(Object.keys(statuses).sort(), [
         '',
+        'envoy.service.auth.v3.Authorization',
         'envoy.service.ratelimit.v3.RateLimitService',
         'grpc.health.v1.Health',
         'grpc.reflection.v1.ServerReflection',

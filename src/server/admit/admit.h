@@ -59,6 +59,7 @@ struct admit_caller {
     const struct config_caller *entry; /* belongs to that generation: looked up after a reload */
     uint64_t generation;
     uint8_t hash[32];
+    bool is_authz; /* the one of `ext_authz`, which has no token */
 };
 
 /* By `authorization: Bearer TOKEN` or `x-api-key: TOKEN`. False: there is no token, or it is not a

@@ -2,9 +2,11 @@
  *
  *     POST /tollgate/v1/admit, /release, /heartbeat, /peek      JSON in, JSON out
  *     GET  /tollgate/v1/admit?tenant=...                        204 or 403, for nginx auth_request
+ *     any  /tollgate/v1/authz, and all below it                 200 or a refusal, for proxies that
+ *                                                               send on what their clients sent
  *
  * docs/api.md has the messages. Without `callers` in the configuration the service takes none of
- * these paths.
+ * these paths but the last, which needs `ext_authz`.
  *
  *     begin()          end()           decided
  *     ------> READING ------> WAITING ---------> ANSWERED
@@ -25,6 +27,7 @@
 
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
+#include "server/admit/admit_authz.h"
 #include "server/admit/admit_internal.h"
 #include "server/admit/admit_read.h"
 #include "server/admit/admit_write.h"
@@ -36,7 +39,20 @@ enum { BODY_MAX = 128 << 10 };
 
 enum api_state { API_READING, API_WAITING, API_ANSWERED };
 
-enum method { METHOD_ADMIT, METHOD_RELEASE, METHOD_HEARTBEAT, METHOD_PEEK, METHOD_QUERY };
+enum method {
+    METHOD_ADMIT,
+    METHOD_RELEASE,
+    METHOD_HEARTBEAT,
+    METHOD_PEEK,
+    METHOD_QUERY,
+    METHOD_AUTHZ
+};
+
+/* These have no body that is read. */
+static bool is_head_alone(enum method method)
+{
+    return method == METHOD_QUERY || method == METHOD_AUTHZ;
+}
 
 struct api {
     const struct service *service; /* the first member: see service.h */
@@ -49,6 +65,8 @@ struct api {
     struct admit_pending *pending; /* API_WAITING; else null */
     char lease[ADMIT_LEASE_BYTES]; /* the lease in the answer */
     size_t lease_bytes;
+    struct slice tenant; /* METHOD_AUTHZ: whose limits were asked; in `name` */
+    char name[ADMIT_NAME_MAX];
     struct body_buffer body;
 };
 
@@ -126,19 +144,23 @@ static void send_json(struct api *api, const struct tg_axes *axes, struct json_w
     send_head(api, 200, &fields, (struct slice){out->text.bytes, out->text.size});
 }
 
-/* For auth_request, which understands 2xx, 401 and 403 alone. */
+/* For auth_request, which understands 2xx, 401 and 403 alone; other proxies hand on what they get,
+ * and Envoy takes nothing but 200 for a yes. */
 static void send_verdict(struct api *api, const struct admit_reply *reply)
 {
     struct http_fields fields;
     struct reply_limits limits;
 
     if (!reply->allowed) {
-        send_refused(api, reply, reply->status == ADMIT_DECIDED ? 403 : 0);
+        bool hidden = api->method == METHOD_QUERY && !api->enforce;
+        send_refused(api, reply, hidden && reply->status == ADMIT_DECIDED ? 403 : 0);
         return;
     }
     http_fields_init(&fields);
+    if (api->method == METHOD_AUTHZ)
+        http_fields_add(&fields, SLICE("x-tollgate-tenant"), api->tenant);
     add_limits(api, &reply->axes, &limits, &fields);
-    send_head(api, 204, &fields, (struct slice){NULL, 0});
+    send_head(api, api->method == METHOD_AUTHZ ? 200 : 204, &fields, (struct slice){NULL, 0});
 }
 
 /* ---- decisions ---- */
@@ -147,7 +169,7 @@ static void api_answer(struct api *api, const struct admit_reply *reply)
 {
     struct json_writer out;
 
-    if (api->method == METHOD_QUERY) {
+    if (is_head_alone(api->method)) {
         send_verdict(api, reply);
     } else if (reply->status != ADMIT_DECIDED || (!reply->allowed && api->enforce)) {
         send_refused(api, reply, 0);
@@ -173,7 +195,8 @@ static void api_ask(struct api *api, struct admit_message *message)
 {
     tg_ms now = worker_now(api->worker);
 
-    admit_ask_head(api->worker, &api->caller, &api->in->head, &message->ask);
+    if (api->method != METHOD_AUTHZ) /* there the head is a client's */
+        admit_ask_head(api->worker, &api->caller, &api->in->head, &message->ask);
     message->ask.enforce = api->enforce;
     if (message->timeout_ms > 0)
         message->ask.deadline = num_add(now, message->timeout_ms);
@@ -185,6 +208,29 @@ static void api_ask(struct api *api, struct admit_message *message)
                        : admit_start(api->worker, &api->caller, &message->ask, api_decided, api);
     if (api->pending != NULL)
         api->state = API_WAITING;
+}
+
+/* The tenant has to stay until the answer, which may wait for a store. */
+static void api_authz(struct api *api)
+{
+    const struct http_inbound *in = api->in;
+    char address[INET6_ADDRSTRLEN];
+    const struct admit_authz_request request = {
+        .head = &in->head, .address = admit_authz_address(api->worker, in, address), .cost = -1};
+    struct admit_message message;
+    struct refusal why;
+
+    message.timeout_ms = 0;
+    message.end_with_connection = false;
+    if (!admit_authz_read(api->worker, &request, &message.ask, &why)) {
+        api_fail(api, &why);
+        return;
+    }
+    if (message.ask.tenant.n <= sizeof api->name) {
+        memcpy(api->name, message.ask.tenant.at, message.ask.tenant.n);
+        api->tenant = (struct slice){api->name, message.ask.tenant.n};
+    }
+    api_ask(api, &message);
 }
 
 /* ---- leases ---- */
@@ -239,6 +285,11 @@ static void api_run(struct api *api)
     struct slice body = {api->body.n > 0 ? api->body.bytes : "", api->body.n};
     struct admit_message message;
     struct refusal why;
+
+    if (api->method == METHOD_AUTHZ) {
+        api_authz(api);
+        return;
+    }
     bool fine = api->method == METHOD_QUERY ? admit_read_query(&api->in->head, &message, &why)
                                             : admit_read(api->worker->reader, body, api->body.room,
                                                          kinds[api->method], &message, &why);
@@ -261,7 +312,7 @@ static void api_data(struct http_inbound *in, struct slice bytes)
     enum body_room room;
     struct refusal why;
 
-    if (api->state != API_READING || api->method == METHOD_QUERY)
+    if (api->state != API_READING || is_head_alone(api->method))
         return;
     if (api->body.n + bytes.n > BODY_MAX) {
         refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE, "the body has more than %d bytes", BODY_MAX);
@@ -280,7 +331,7 @@ static void api_end(struct http_inbound *in)
 {
     struct api *api = in->owner;
 
-    if (api->state == API_READING && api->method != METHOD_QUERY)
+    if (api->state == API_READING && !is_head_alone(api->method))
         api_run(api);
 }
 
@@ -305,8 +356,18 @@ static void api_gone(struct http_inbound *in, enum http_why why)
 
 /* ---- the head ---- */
 
+/* The path of `ext_authz`, or one below it: what comes behind is the client's own. */
+static bool is_authz(struct slice path)
+{
+    const struct slice authz = SLICE("/tollgate/v1/authz");
+
+    return path.n >= authz.n && slice_equal((struct slice){path.at, authz.n}, authz) &&
+           (path.n == authz.n || path.at[authz.n] == '/');
+}
+
 /* False: the path is not one of the service's. */
-static bool find_method(const struct http_head *head, enum method *method)
+static bool find_method(const struct config *config, const struct http_head *head,
+                        enum method *method)
 {
     static const struct {
         const char *path;
@@ -320,10 +381,14 @@ static bool find_method(const struct http_head *head, enum method *method)
 
     if (query != NULL)
         path.n = (size_t)(query - path.at);
+    if (is_authz(path)) {
+        *method = METHOD_AUTHZ;
+        return config->authz.present;
+    }
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (slice_equal(path, slice_of(paths[i].path))) {
             *method = paths[i].method;
-            return true;
+            return config->n_callers > 0;
         }
     return false;
 }
@@ -341,6 +406,15 @@ static bool check_head(struct api *api, struct refusal *why)
     const struct http_head *head = &api->in->head;
     struct slice coding = http_find(head, SLICE("content-encoding"));
 
+    if (api->method == METHOD_AUTHZ) {
+        api->in->known = true; /* a proxy's connection, whoever its clients are */
+        if (admit_authz_may_ask(api->worker, http_find(head, SLICE(ADMIT_AUTHZ_TOKEN))))
+            return true;
+        api->in->known = false;
+        refusal_init(why, REPLY_INVALID_API_KEY,
+                     "ext_authz.auth is callers: send the token of one in " ADMIT_AUTHZ_TOKEN);
+        return false;
+    }
     if (!slice_equal(head->method, SLICE("POST")) && api->method != METHOD_QUERY) {
         refusal_init(why, REPLY_METHOD_NOT_ALLOWED, NULL);
         why->allow = api->method == METHOD_ADMIT ? "GET, POST" : "POST";
@@ -374,6 +448,8 @@ static struct api *api_new(struct worker *worker, struct http_inbound *in, enum 
     api->method = method;
     if (method == METHOD_ADMIT && slice_equal(head->method, SLICE("GET")))
         api->method = METHOD_QUERY;
+    if (method == METHOD_AUTHZ)
+        admit_authz_caller(worker, &api->caller);
     api->enforce = slice_equal(http_find(head, SLICE("x-tollgate-enforce")), SLICE("1"));
     in->owner = api;
     atomic_fetch_add_explicit(&worker->gateway->counts.open, 1, memory_order_relaxed);
@@ -385,14 +461,14 @@ static bool api_begin(struct worker *worker, struct http_inbound *in)
     enum method method;
     struct refusal why;
 
-    if (worker->generation->config.n_callers == 0 || !find_method(&in->head, &method))
+    if (!find_method(&worker->generation->config, &in->head, &method))
         return false;
     struct api *api = api_new(worker, in, method);
     if (api == NULL)
         http_inbound_abort(in);
     else if (!check_head(api, &why))
         api_fail(api, &why);
-    else if (api->method == METHOD_QUERY)
+    else if (is_head_alone(api->method))
         api_run(api);
     return true;
 }
@@ -432,7 +508,7 @@ static void admit_service_tick(struct control *control, tg_ms now)
     admit_tick(control->gateway, now);
 }
 
-static const struct grpc_service *const RPCS[] = {&rpc_admission};
+static const struct grpc_service *const RPCS[] = {&rpc_admission, &rpc_authz};
 
 const struct service admit_service = {.name = "admit",
                                       .listeners = SERVICE_ON_GATEWAY,
@@ -441,7 +517,7 @@ const struct service admit_service = {.name = "admit",
                                       .end = api_end,
                                       .gone = api_gone,
                                       .rpcs = RPCS,
-                                      .n_rpcs = 1,
+                                      .n_rpcs = sizeof RPCS / sizeof RPCS[0],
                                       .connection_closed = admit_connection_closed,
                                       .connection_is_kept = admit_connection_is_held,
                                       .start = admit_service_start,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "io/text/utf8.h"
+#include "server/admit/admit_authz.h"
 #include "server/admit/admit_internal.h"
 #include "server/obs/watch.h"
 #include "server/tenancy/callers.h"
@@ -68,6 +69,7 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
         break;
     }
     caller->generation = worker->generation->number;
+    caller->is_authz = false;
     caller->entry = virtual_key_hash(token, caller->hash)
                         ? caller_find(&worker->generation->config, caller->hash)
                         : NULL;
@@ -81,7 +83,8 @@ const struct config_caller *admit_entry(struct worker *worker, struct admit_call
 {
     if (caller->generation != worker->generation->number) {
         caller->generation = worker->generation->number;
-        caller->entry = caller_find(&worker->generation->config, caller->hash);
+        caller->entry = caller->is_authz ? admit_authz_entry(&worker->generation->config)
+                                         : caller_find(&worker->generation->config, caller->hash);
     }
     if (caller->entry == NULL)
         admit_fail(reply, ADMIT_UNAUTHENTICATED, NULL,

@@ -24,7 +24,7 @@ struct rpc_admission_worker {
     char *live_ids[ADMIT_HEARTBEAT_MAX], *reclaimed_ids[ADMIT_HEARTBEAT_MAX];
 };
 
-extern const struct grpc_service rpc_admission;
+extern const struct grpc_service rpc_admission, rpc_authz;
 
 /* On a worker without listen.grpc they do nothing. */
 bool rpc_admission_start(struct worker *worker, struct tg_problem *problem);

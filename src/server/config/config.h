@@ -340,6 +340,21 @@ struct config_envoy {
     const struct envoy_rules *rules; /* null: none have been read */
 };
 
+/* ---- Requests that a proxy holds: Envoy's external authorization, forward auth ----------------- */
+
+enum config_authz_auth { CONFIG_AUTHZ_ANYBODY, CONFIG_AUTHZ_CALLERS };
+
+enum config_authz_by { CONFIG_AUTHZ_BY_KEY, CONFIG_AUTHZ_BY_ADDRESS, CONFIG_AUTHZ_BY_HEADER };
+
+struct config_authz {
+    bool present;
+    int auth;     /* enum config_authz_auth: who may ask */
+    int known_by; /* enum config_authz_by */
+    const char *tenant_header, *user_header, *model_header; /* null: none */
+    int64_t cost;                                           /* of a request, on the cost axis */
+    struct config_caller entry;                             /* private: in whose name it asks */
+};
+
 /* ---- What was read --------------------------------------------------------------------------- */
 
 enum config_source_kind {
@@ -408,6 +423,7 @@ struct config {
     struct config_protect *protect;
     size_t n_protect;
     struct config_envoy envoy;
+    struct config_authz authz;
     struct config_tenant *tenants; /* in the order of the files */
     size_t n_tenants;
     struct config_budget *budgets; /* what everyone together has */

@@ -78,6 +78,27 @@ void config_finish_caller(struct reader *reader, const struct yaml_node *node, v
     caller->may_value = caller->may & MAY_VALUE;
 }
 
+/* Requests that a proxy asks about are asked in the name of one caller that no token has. */
+void config_finish_authz(struct reader *reader, const struct yaml_node *node, void *into)
+{
+    const struct yaml_node *tenant = yaml_tree_get(node, "tenant");
+    struct config_authz *to = into;
+
+    to->entry = (struct config_caller){.name = "ext_authz",
+                                       .may_tenant = true,
+                                       .may_peer = true,
+                                       .may_priority = true,
+                                       .may_value = true};
+    if (to->known_by == CONFIG_AUTHZ_BY_HEADER && tenant == NULL)
+        config_error(reader, node,
+                     "ext_authz.tenant is missing: `known_by: header` needs the header, such as "
+                     "`tenant: \"header:x-team\"`");
+    else if (to->known_by != CONFIG_AUTHZ_BY_HEADER && tenant != NULL)
+        config_error(reader, tenant,
+                     "ext_authz.tenant is read with `known_by: header` alone; without it a "
+                     "client could name any tenant");
+}
+
 /* ---- The ledger ---- */
 
 /* A daemon is started from anywhere, and whoever asks `tollgate spend` may stand elsewhere. Both

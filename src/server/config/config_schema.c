@@ -141,6 +141,24 @@ static const struct schema_key envoy_keys[] = {
     END,
 };
 
+static const struct schema_key authz_keys[] = {
+    WORD("auth", "none|callers", "none", AT(config_authz, auth),
+         "who may ask: everyone who reaches the listener, or `callers` with their token"),
+    WORD(
+        "known_by", "key|address|header", "key", AT(config_authz, known_by),
+        "how it is known who sends a request: by a virtual key, by the client's address, or by the "
+        "header `tenant`, which the proxy has to set itself"),
+    VALUE("tenant", SCHEMA_HEADER, false, NULL, NULL, AT(config_authz, tenant_header),
+          "where the name of the tenant is found, with `known_by: header`"),
+    VALUE("user", SCHEMA_HEADER, false, NULL, NULL, AT(config_authz, user_header),
+          "where the name of the user is found; if left out, where the tenant's `users` say"),
+    VALUE("model", SCHEMA_HEADER, false, NULL, NULL, AT(config_authz, model_header),
+          "where the name of the model is found"),
+    COUNT("cost", 0, NUMBER_MAX, "1", AT(config_authz, cost),
+          "units of a request on the cost axis"),
+    END,
+};
+
 static const struct schema_key otlp_keys[] = {
     {.name = "endpoint",
      .kind = SCHEMA_BASE,
@@ -178,6 +196,8 @@ static const struct schema_section retry_budget = OF_CONFIG(retry_keys);
 static const struct schema_section two_tier = OF_STORE(two_tier_keys);
 static const struct schema_section envoy_rls = {envoy_keys, sizeof(struct config_envoy),
                                                 AT(config_envoy, present), config_finish_envoy};
+static const struct schema_section ext_authz = {authz_keys, sizeof(struct config_authz),
+                                                AT(config_authz, present), config_finish_authz};
 static const struct schema_section otlp = OF_CONFIG(otlp_keys);
 
 static const struct schema_key root_keys[] = {
@@ -243,6 +263,8 @@ static const struct schema_key root_keys[] = {
              "paths that are forwarded without being parsed"),
     SECTION("two_tier", &two_tier, AT(config, store), "fewer round trips to the store"),
     SECTION("envoy_rls", &envoy_rls, AT(config, envoy), "Envoy's rate limit service"),
+    SECTION("ext_authz", &ext_authz, AT(config, authz),
+            "requests that a proxy asks about: Envoy's external authorization, forward auth"),
     SECTION("otlp", &otlp, 0, "where traces go"),
     SECTIONS("protect", &schema_protect, AT(config, protect), AT(config, n_protect),
              "servers of your own behind the gate"),

@@ -109,6 +109,7 @@ void config_finish_listen(struct reader *reader, const struct yaml_node *node, v
 void config_finish_ledger(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_sizes(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_caller(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_authz(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_envoy(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_root(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_provider(struct reader *reader, const struct yaml_node *node, void *into);

@@ -1,0 +1,156 @@
+/* admit_authz.c - a request that a proxy holds, as a question: see admit_authz.h.
+ *
+ * The decision is by rate and cost alone: a proxy tells nobody when a request has ended, so there
+ * is no slot that it could give back.
+ */
+#include "server/admit/admit_authz.h"
+
+#include <string.h>
+
+#include "io/net/address.h"
+#include "server/tenancy/callers.h"
+#include "server/tenancy/trust.h"
+#include "server/tenancy/virtual_key.h"
+
+const struct config_caller *admit_authz_entry(const struct config *config)
+{
+    return config->authz.present ? &config->authz.entry : NULL;
+}
+
+void admit_authz_caller(struct worker *worker, struct admit_caller *caller)
+{
+    *caller = (struct admit_caller){.entry = admit_authz_entry(&worker->generation->config),
+                                    .generation = worker->generation->number,
+                                    .is_authz = true};
+}
+
+bool admit_authz_may_ask(struct worker *worker, struct slice token)
+{
+    const struct config *config = &worker->generation->config;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+
+    if (config->authz.auth == CONFIG_AUTHZ_ANYBODY)
+        return true;
+    return token.n > 0 && virtual_key_hash(token, hash) && caller_find(config, hash) != NULL;
+}
+
+/* ---- who sends it ---- */
+
+static bool find_by_key(struct worker *worker, const struct http_head *head, struct slice *tenant,
+                        struct refusal *why)
+{
+    const struct generation *generation = worker->generation;
+    const struct config_key *unused;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+    size_t number = CONFIG_NONE;
+    struct slice key;
+
+    switch (virtual_key_find(head->fields, head->n_fields, &key)) {
+    case VIRTUAL_KEY_CONFLICT:
+        refusal_init(why, REPLY_CONFLICTING_API_KEYS, NULL);
+        return false;
+    case VIRTUAL_KEY_NONE:
+        refusal_init(why, REPLY_INVALID_API_KEY,
+                     "no API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
+        return false;
+    default:
+        break;
+    }
+    if (virtual_key_hash(key, hash))
+        number = generation_tenant_of_key(generation, hash, worker_now(worker), &unused);
+    if (number == CONFIG_NONE) {
+        refusal_init(why, REPLY_INVALID_API_KEY, NULL);
+        return false;
+    }
+    *tenant = slice_of(generation->config.tenants[number].name);
+    return true;
+}
+
+static bool find_tenant(struct worker *worker, const struct admit_authz_request *request,
+                        struct slice *tenant, struct refusal *why)
+{
+    const struct config_authz *authz = &worker->generation->config.authz;
+
+    switch (authz->known_by) {
+    case CONFIG_AUTHZ_BY_KEY:
+        return find_by_key(worker, request->head, tenant, why);
+    case CONFIG_AUTHZ_BY_HEADER:
+        *tenant = http_find(request->head, slice_of(authz->tenant_header));
+        if (tenant->n > 0)
+            return true;
+        refusal_init(why, REPLY_INVALID_API_KEY,
+                     "nobody is named: the header %.60s is missing, by which `ext_authz` knows "
+                     "who sends a request",
+                     authz->tenant_header);
+        return false;
+    default:
+        *tenant = request->address;
+        if (tenant->n > 0)
+            return true;
+        refusal_init(why, REPLY_INVALID_REQUEST,
+                     "the address is missing, by which `ext_authz` knows who sends a request");
+        return false;
+    }
+}
+
+/* The header that the section names, else the one by which the tenant's own calls name users. */
+static struct slice find_user(struct worker *worker, const struct http_head *head,
+                              struct slice tenant)
+{
+    const struct config *config = &worker->generation->config;
+    const struct config_tenant *known = config_tenant(config, tenant.at, tenant.n);
+    const char *header = config->authz.user_header;
+
+    if (header == NULL && known != NULL && known->users.present)
+        header = known->users.header;
+    return header != NULL ? http_find(head, slice_of(header)) : (struct slice){NULL, 0};
+}
+
+bool admit_authz_read(struct worker *worker, const struct admit_authz_request *request,
+                      struct admit_ask *ask, struct refusal *why)
+{
+    const struct config_authz *authz = &worker->generation->config.authz;
+
+    admit_ask_init(ask);
+    ask->limits_only = true;
+    ask->enforce = true;
+    ask->tenant = request->tenant;
+    if (ask->tenant.n == 0 && !find_tenant(worker, request, &ask->tenant, why))
+        return false;
+    ask->user = request->user;
+    if (ask->user.n == 0)
+        ask->user = find_user(worker, request->head, ask->tenant);
+    ask->model = request->model;
+    if (ask->model.n == 0 && authz->model_header != NULL)
+        ask->model = http_find(request->head, slice_of(authz->model_header));
+    ask->cost = request->cost >= 0 ? request->cost : authz->cost;
+    return true;
+}
+
+struct slice admit_authz_address(struct worker *worker, const struct http_inbound *in,
+                                 char room[INET6_ADDRSTRLEN])
+{
+    const struct sockaddr *peer = http_inbound_peer(in);
+    struct slice last = {NULL, 0};
+
+    if (trust_covers(&worker->generation->config, peer))
+        for (size_t i = 0; i < in->head.n_fields; i++)
+            if (slice_equal(in->head.fields[i].name, SLICE("x-forwarded-for")))
+                last = in->head.fields[i].value;
+    /* The proxy appends what it sees; what stands before it was sent by who knows whom. */
+    for (size_t i = last.n; i-- > 0;)
+        if (last.at[i] == ',') {
+            last = (struct slice){last.at + i + 1, last.n - i - 1};
+            break;
+        }
+    while (last.n > 0 && last.at[0] == ' ')
+        last.at++, last.n--;
+    while (last.n > 0 && last.at[last.n - 1] == ' ')
+        last.n--;
+    if (last.n > 0)
+        return last;
+    room[0] = '\0';
+    if (peer != NULL)
+        address_text(peer, room);
+    return slice_of(room);
+}
