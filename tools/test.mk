@@ -20,7 +20,7 @@ GCC_GROUP = @gcc TOLLGATE=$(BUILD)/tollgate BUILD=$(BUILD) CC=gcc CXX=g++ VALIDA
     $(call programs,$(BUILD),$(UNIT_SRC) $(THREAD_SRC)) $(CLI_TESTS) $(API_TESTS) $(TOOL_TESTS)
 CLANG_GROUP = @clang TOLLGATE=$(BUILD)/clang/tollgate BUILD=$(BUILD)/clang CC=clang CXX=clang++ \
     $(call programs,$(BUILD)/clang,$(UNIT_SRC)) $(CLI_TESTS) \
-    $(filter-out tests/api/install.sh,$(API_TESTS))
+    $(filter-out tests/api/install.sh tests/api/abi.sh,$(API_TESTS))
 ASAN_GROUP = @asan WITH=tools/same-addresses \
     $(call programs,$(BUILD)/asan,$(UNIT_SRC) $(THREAD_SRC))
 # Unit tests of the program's parts that have threads are named for it, and run under TSan as well.
