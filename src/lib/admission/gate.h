@@ -72,8 +72,7 @@ bool gate_wait_for_lock(struct tg_gate *gate);
  * may be done. */
 static inline bool gate_lock(struct tg_gate *gate)
 {
-    return !atomic_exchange_explicit(&gate->lock.held, true, memory_order_acquire) ||
-           gate_wait_for_lock(gate);
+    return spin_try_lock(&gate->lock) || gate_wait_for_lock(gate);
 }
 
 /* All of these need the lock. */

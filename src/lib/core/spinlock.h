@@ -12,6 +12,11 @@
  * Ordering: the acquire of spin_lock() pairs with the release of spin_unlock(), so whoever holds
  * the lock sees all that former holders wrote. Waiters read before they write, so that a lock
  * under contention stays in the holder's cache. tests/thread runs it under TSan.
+ *
+ * TSan does not see the atomics of code that is not built with it, so a program under TSan with the
+ * installed library would be told of races that are none, in its own wake() or limiters. The
+ * shared library therefore tells TSan of its locks, if TSan is there: two weak symbols that are
+ * null without it. Other builds are spared the comparison. tests/api/servers.sh.
  */
 #ifndef TG_CORE_SPINLOCK_H
 #define TG_CORE_SPINLOCK_H
@@ -19,10 +24,27 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct spinlock {
     atomic_bool held;
 };
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SPIN_SEEN_BY_TSAN
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define SPIN_SEEN_BY_TSAN
+#endif
+
+#if defined(__PIC__) && !defined(__PIE__) && !defined(SPIN_SEEN_BY_TSAN)
+__attribute__((weak)) void __tsan_acquire(void *address);
+__attribute__((weak)) void __tsan_release(void *address);
+#define spin_tell_tsan(what, lock) ((what) != NULL ? (what)(lock) : (void)0)
+#else
+#define spin_tell_tsan(what, lock) ((void)(lock))
+#endif
 
 /* How long a waiter stays away, but for the first time; a pause is 5 to 50 ns, as processors go. */
 enum { SPIN_PAUSES_MIN = 32, SPIN_PAUSES_MAX = 64 };
@@ -51,16 +73,26 @@ static __attribute__((noinline, unused)) void spin_wait(struct spinlock *lock)
         pauses = pauses < SPIN_PAUSES_MIN ? SPIN_PAUSES_MIN : pauses * 2;
     } while (atomic_load_explicit(&lock->held, memory_order_relaxed) ||
              atomic_exchange_explicit(&lock->held, true, memory_order_acquire));
+    spin_tell_tsan(__tsan_acquire, lock);
+}
+
+static inline bool spin_try_lock(struct spinlock *lock)
+{
+    if (atomic_exchange_explicit(&lock->held, true, memory_order_acquire))
+        return false;
+    spin_tell_tsan(__tsan_acquire, lock);
+    return true;
 }
 
 static inline void spin_lock(struct spinlock *lock)
 {
-    if (atomic_exchange_explicit(&lock->held, true, memory_order_acquire))
+    if (!spin_try_lock(lock))
         spin_wait(lock);
 }
 
 static inline void spin_unlock(struct spinlock *lock)
 {
+    spin_tell_tsan(__tsan_release, lock);
     atomic_store_explicit(&lock->held, false, memory_order_release);
 }
 
