@@ -5,13 +5,16 @@
  * do. Everything that is not declared here is private and will change.
  *
  *   1 Version   2 Numbers and time   3 Errors   4 Decisions   5 Limiters   6 The keyed store
- *   7 Laws   8 The gate   9 Bid prices   10 Keys   11 Money
+ *   7 Laws   8 The gate   9 Bid prices   10 Keys   11 Money   12 The allocator
  *
  * Memory:  *_init and *_fini work on your storage; *_new allocates and *_free frees, and
  *          accepts null. A pointer argument is borrowed for the duration of the call, unless its
- *          comment says otherwise.
+ *          comment says otherwise. All memory comes from libc, or from your allocator (section 12).
  * Threads: Functions on values are pure. Any number of threads may use a store, a gate, a policy,
  *          a keyring or a bank at once; exceptions are documented where they occur.
+ * fork:    A child has a copy of every object. It may use the copies if no other thread was in a
+ *          function of theirs at the fork; what it counts there is its own, and of no use to the
+ *          parent. After a fork without such care it may only call exec or _exit.
  * Errors:  Functions that can fail return enum tg_err. Results are the last parameters and are
  *          left untouched on error.
  * Growth:  A struct with a `struct_size` is initialized by its *_init macro, which notes the size
@@ -25,6 +28,8 @@
  *          false, 0 or null then. In three structs whose defaults are not 0, and that
  *          are easily forgotten, a 0 means the default if struct_size is 0: tg_release,
  *          tg_key_report and tg_price. tests/api/misuse.c has them all.
+ * Systems: 64-bit, with IEEE 754 arithmetic and without -ffast-math; Linux on x86-64 and aarch64 is
+ *          tested, and decides alike to the bit. docs/library.md has the others.
  */
 #ifndef TOLLGATE_H
 #define TOLLGATE_H
@@ -1799,6 +1804,32 @@ struct tg_bank_stats {
 #define tg_bank_get_stats(bank, stats)                                                             \
     tg_bank_get_stats_sized((bank), (stats), sizeof(struct tg_bank_stats))
 TG_API void tg_bank_get_stats_sized(struct tg_bank *bank, struct tg_bank_stats *stats, size_t size);
+
+/* ---- 12 The allocator ---------------------------------------------------------------------
+ *
+ * Where all memory of the library comes from. The functions are called by any thread, also under
+ * locks of the library: they must not call it. What they return is aligned as malloc() aligns; null
+ * means that there is no memory, and becomes TG_ERR_MEMORY. `context` is their first argument. */
+
+struct tg_allocator {
+    size_t struct_size; /* set by tg_allocator_init() */
+    void *(*malloc)(void *context, size_t size);
+    void *(*calloc)(void *context, size_t n, size_t size);
+    void *(*realloc)(void *context, void *block, size_t size); /* `block` null: like malloc */
+    void (*free)(void *context, void *block);                  /* `block` is never null */
+    void *context;                                             /* yours; default null */
+};
+
+#define tg_allocator_init(allocator)                                                               \
+    tg_allocator_init_sized((allocator), sizeof(struct tg_allocator))
+TG_API void tg_allocator_init_sized(struct tg_allocator *allocator, size_t size);
+
+/* Sets the allocator of the process: once, before the library allocates anything, so before any
+ * *_new function is called. It is copied; `context` is borrowed for good.
+ *
+ * TG_ERR_NULL: a function is missing. TG_ERR_INVALID: it is too late, or there is one already. */
+TG_API TG_MUST_CHECK enum tg_err tg_set_allocator(const struct tg_allocator *allocator,
+                                                  struct tg_problem *problem);
 
 #ifdef __cplusplus
 }

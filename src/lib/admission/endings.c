@@ -2,8 +2,8 @@
 #include "lib/admission/endings.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/array.h"
 
 void endings_init(struct endings *endings)
@@ -13,7 +13,7 @@ void endings_init(struct endings *endings)
 
 void endings_fini(struct endings *endings)
 {
-    free(endings->heap);
+    mem_free(endings->heap);
 }
 
 /* The tickets stay on the pile: they are free, and found to be so when it is worked through. */

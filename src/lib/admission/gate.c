@@ -7,10 +7,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/concurrency/laws.h"
+#include "lib/core/allocator.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
@@ -209,14 +209,14 @@ enum tg_err tg_gate_new(const struct tg_gate_config *given, struct tg_gate **gat
     if (err)
         return err;
     struct tg_law_config law = law_of(config);
-    struct tg_gate *made = aligned_alloc(CACHE_LINE, sizeof *made);
+    struct tg_gate *made = mem_aligned_alloc(CACHE_LINE, sizeof *made);
     if (!made)
         return problem_say(problem, TG_ERR_MEMORY, "gate: %s", tg_strerror(TG_ERR_MEMORY));
     memset(made, 0, sizeof *made);
     endings_init(&made->endings);
     err = law_init(&made->law, &law, config->chance ? config->chance : config->seed, problem);
     if (err) {
-        free(made);
+        mem_free_aligned(made);
         return err;
     }
     made->store = config->store;
@@ -245,7 +245,7 @@ void tg_gate_free(struct tg_gate *gate)
     handles_fini(&gate->tickets);
     heap_fini(&gate->waits);
     endings_fini(&gate->endings);
-    free(gate);
+    mem_free_aligned(gate);
 }
 
 enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_config *given, tg_ms now,

@@ -3,8 +3,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 
@@ -51,14 +51,14 @@ void queue_fini(struct queue *queue)
         struct table *flows = &queue->classes[rank].flows;
         for (uint32_t i = 0; i < table_capacity(flows); i++)
             if (!table_is_free(&table_slots(flows)[i]))
-                free(table_slots(flows)[i].states.block);
+                mem_free(table_slots(flows)[i].states.block);
         table_resize(flows, 0);
         heap_fini(&queue->classes[rank].turns);
     }
     while (queue->spare) {
         struct flow *flow = queue->spare;
         queue->spare = flow->next;
-        free(flow);
+        mem_free(flow);
     }
 }
 
@@ -131,7 +131,7 @@ static struct flow *get_flow(struct queue *queue, struct queue_class *line, stru
     if (flow)
         queue->spare = flow->next;
     else
-        flow = malloc(sizeof *flow);
+        flow = mem_malloc(sizeof *flow);
     if (!flow)
         return NULL;
     *flow = (struct flow){.id = tenant, .tag = line->virtual_time};

@@ -2,7 +2,8 @@
 #include "lib/budget/account.h"
 
 #include <assert.h>
-#include <stdlib.h>
+
+#include "lib/core/allocator.h"
 
 /* How many accounts one opening looks at to find an idle one. The search goes on from there the
  * next time; all calls wait meanwhile, so it is bounded. */
@@ -20,7 +21,7 @@ void accounts_fini(struct accounts *accounts)
     uint64_t place = 0;
 
     for (struct account *account; (account = handles_next(&accounts->pool, &place)) != NULL;)
-        free(account->books);
+        mem_free(account->books);
     handles_fini(&accounts->pool);
     hash_table_fini(&accounts->names);
 }
@@ -81,7 +82,7 @@ void accounts_close(struct accounts *accounts, struct account *account)
 static void account_put(struct accounts *accounts, struct account *account)
 {
     assert(LIST_EMPTY(&account->open_kids) && account->kids == 0 && account->held == 0);
-    free(account->books);
+    mem_free(account->books);
     account->books = NULL;
     account->n_books = 0;
     handles_put(&accounts->pool, &account->handle);

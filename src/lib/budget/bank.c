@@ -11,9 +11,9 @@
 #include "lib/budget/bank.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 #include "lib/core/sized.h"
 
@@ -45,14 +45,14 @@ enum tg_err tg_bank_new(const struct tg_bank_config *given, struct tg_bank **ban
     if (config->max_accounts < 1 || config->max_accounts > ACCOUNTS_MAX)
         return problem_say(problem, TG_ERR_INVALID, "max_accounts is %zu; it must be 1 to %zu",
                            config->max_accounts, ACCOUNTS_MAX);
-    struct tg_bank *fresh = aligned_alloc(ACCOUNT_LINE, sizeof *fresh);
+    struct tg_bank *fresh = mem_aligned_alloc(ACCOUNT_LINE, sizeof *fresh);
     if (!fresh)
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank");
     memset(fresh, 0, sizeof *fresh);
     fresh->seed = config->seed;
     handles_init(&fresh->holds, sizeof(struct hold), HOLD_PLACE_BITS, HOLDS_MAX);
     if (accounts_init(&fresh->accounts, config->max_accounts)) {
-        free(fresh);
+        mem_free_aligned(fresh);
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a bank of %zu accounts",
                            config->max_accounts);
     }
@@ -66,7 +66,7 @@ void tg_bank_free(struct tg_bank *bank)
         return;
     accounts_fini(&bank->accounts);
     handles_fini(&bank->holds);
-    free(bank);
+    mem_free_aligned(bank);
 }
 
 /* ---- reserving ---- */

@@ -6,12 +6,11 @@
  */
 #include "lib/budget/bank.h"
 
-#include <stdlib.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "lib/budget/calendar.h"
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 
 /* How many accounts are closed before others get the lock. */
@@ -65,7 +64,7 @@ static enum tg_err check_now(tg_ms now, struct tg_problem *problem)
 /* None for no budgets, which is no failure. */
 static bool make_books(const struct tg_budget *budgets, size_t n, tg_ms now, struct book **books)
 {
-    *books = n > 0 ? malloc(n * sizeof **books) : NULL;
+    *books = n > 0 ? mem_malloc(n * sizeof **books) : NULL;
     if (n > 0 && !*books)
         return false;
     for (size_t i = 0; i < n; i++)
@@ -123,7 +122,7 @@ static enum tg_err bank_accounts_add(struct tg_bank *bank, const struct wish *wi
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the budgets of an account");
     err = accounts_add(&bank->accounts, parent, wish->name, now, account);
     if (err) {
-        free(books);
+        mem_free(books);
         return say_no_room(bank, err, problem);
     }
     (*account)->books = books;
@@ -246,7 +245,7 @@ static enum tg_err change(struct tg_bank *bank, tg_account number, const struct 
     if (!make_books(budgets, n, now, &books))
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the budgets of an account");
     carry(bank, account, books, n);
-    free(account->books);
+    mem_free(account->books);
     account->books = books;
     account->n_books = (uint8_t)n;
     return TG_OK;

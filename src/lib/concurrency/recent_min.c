@@ -2,7 +2,8 @@
 #include "lib/concurrency/recent_min.h"
 
 #include <assert.h>
-#include <stdlib.h>
+
+#include "lib/core/allocator.h"
 
 /* Drawn between them, so that many laws that began together do not all forget together. */
 static const double AGE_MIN_MS = 54000, AGE_MAX_MS = 66000;
@@ -33,7 +34,7 @@ bool recent_min_init(struct recent_min *recent, int64_t window, struct random *r
     uint64_t room = room_for((uint64_t)window);
 
     *recent = (struct recent_min){
-        .ring = malloc(room * sizeof *recent->ring),
+        .ring = mem_malloc(room * sizeof *recent->ring),
         .mask = room - 1,
         .window = (uint64_t)window,
         .max_age = draw_age(random),
@@ -43,7 +44,7 @@ bool recent_min_init(struct recent_min *recent, int64_t window, struct random *r
 
 void recent_min_fini(struct recent_min *recent)
 {
-    free(recent->ring);
+    mem_free(recent->ring);
     recent->ring = NULL;
 }
 
@@ -60,12 +61,12 @@ bool recent_min_resize(struct recent_min *recent, int64_t window)
     uint64_t room = room_for((uint64_t)window);
 
     if (room > recent->mask + 1) {
-        struct recent *ring = malloc(room * sizeof *ring);
+        struct recent *ring = mem_malloc(room * sizeof *ring);
         if (!ring)
             return false;
         for (uint64_t i = recent->head; i < recent->tail; i++)
             ring[i & (room - 1)] = *candidate(recent, i);
-        free(recent->ring);
+        mem_free(recent->ring);
         recent->ring = ring;
         recent->mask = room - 1;
     }

@@ -21,8 +21,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/allocator.h"
 
 enum { ARRAY_CAPACITY_MIN = 8 };
 
@@ -44,7 +45,7 @@ static inline bool array_reserve_bytes(void *items, size_t *capacity, size_t nee
     if (larger > PTRDIFF_MAX / item_bytes)
         return false;
     memcpy(&old, items, sizeof old);
-    block = realloc(old, larger * item_bytes);
+    block = mem_realloc(old, larger * item_bytes);
     if (!block)
         return false;
     memcpy(items, &block, sizeof block);

@@ -1,8 +1,9 @@
 /* handles.c - the operations that change a pool of handles. See handles.h. */
 #include "lib/core/handles.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/allocator.h"
 
 void handles_init(struct handles *pool, size_t item_bytes, unsigned place_bits, uint64_t max)
 {
@@ -17,7 +18,7 @@ void handles_init(struct handles *pool, size_t item_bytes, unsigned place_bits, 
 void handles_fini(struct handles *pool)
 {
     for (int i = 0; i < HANDLES_CHUNKS; i++)
-        free(pool->chunks[i]);
+        mem_free_aligned(pool->chunks[i]);
 }
 
 enum tg_err handles_grow(struct handles *pool)
@@ -31,7 +32,7 @@ enum tg_err handles_grow(struct handles *pool)
         size_t items = (size_t)1 << (HANDLES_FIRST_BITS + chunk);
         if (items > PTRDIFF_MAX / pool->item_bytes)
             return TG_ERR_MEMORY;
-        pool->chunks[chunk] = aligned_alloc(HANDLES_ALIGNMENT, items * pool->item_bytes);
+        pool->chunks[chunk] = mem_aligned_alloc(HANDLES_ALIGNMENT, items * pool->item_bytes);
     }
     return pool->chunks[chunk] ? TG_OK : TG_ERR_MEMORY;
 }

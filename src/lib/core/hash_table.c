@@ -1,8 +1,9 @@
 /* hash_table.c - the operations that change a hash table. See hash_table.h. */
 #include "lib/core/hash_table.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/allocator.h"
 
 enum { CAPACITY_MIN = 16 };
 
@@ -14,7 +15,7 @@ static size_t items_max(size_t capacity)
 
 void hash_table_fini(struct hash_table *table)
 {
-    free(table->slots);
+    mem_free(table->slots);
     *table = (struct hash_table){0};
 }
 
@@ -49,14 +50,14 @@ enum tg_err hash_table_reserve(struct hash_table *table, size_t n)
         larger.capacity *= 2;
     }
     /* Large ones are zeroed by the system: what is never used takes no memory of the machine. */
-    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+    larger.slots = mem_calloc(larger.capacity, sizeof *larger.slots);
     if (!larger.slots)
         return TG_ERR_MEMORY;
     for (const struct hash_slot *slot = hash_table_first(table); slot;
          slot = hash_table_after(table, slot))
         hash_table_insert(&larger, slot->tag)->number = slot->number;
     assert(larger.n == table->n);
-    free(table->slots);
+    mem_free(table->slots);
     *table = larger;
     return TG_OK;
 }

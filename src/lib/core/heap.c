@@ -2,8 +2,8 @@
 #include "lib/core/heap.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/array.h"
 
 void heap_init(struct heap *heap, heap_before *before)
@@ -13,7 +13,7 @@ void heap_init(struct heap *heap, heap_before *before)
 
 void heap_fini(struct heap *heap)
 {
-    free(heap->nodes);
+    mem_free(heap->nodes);
 }
 
 static void heap_put(struct heap *heap, size_t place, struct heap_node *node)

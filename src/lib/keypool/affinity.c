@@ -1,7 +1,7 @@
 /* affinity.c - a bounded map whose oldest entry makes room. See affinity.h. */
 #include "lib/keypool/affinity.h"
 
-#include <stdlib.h>
+#include "lib/core/allocator.h"
 
 bool affinity_init(struct affinity *affinity, size_t entries)
 {
@@ -9,7 +9,7 @@ bool affinity_init(struct affinity *affinity, size_t entries)
     if (entries == 0)
         return true;
     /* Zeroed by the system: what is never used takes no memory of the machine. */
-    affinity->entries = calloc(entries + 1, sizeof *affinity->entries);
+    affinity->entries = mem_calloc(entries + 1, sizeof *affinity->entries);
     if (affinity->entries && hash_table_reserve(&affinity->places, entries) == TG_OK)
         return true;
     affinity_fini(affinity);
@@ -18,7 +18,7 @@ bool affinity_init(struct affinity *affinity, size_t entries)
 
 void affinity_fini(struct affinity *affinity)
 {
-    free(affinity->entries);
+    mem_free(affinity->entries);
     hash_table_fini(&affinity->places);
     *affinity = (struct affinity){0};
 }

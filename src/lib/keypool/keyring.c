@@ -1,8 +1,7 @@
 /* keyring.c - making a ring, finding a pool in it, and taking it apart. See keyring.h. */
 #include "lib/keypool/keyring.h"
 
-#include <stdlib.h>
-
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 #include "lib/core/sized.h"
 
@@ -35,11 +34,11 @@ enum tg_err tg_keyring_new(const struct tg_keyring_spec *given, struct tg_keyrin
         err = problem_say(problem, TG_ERR_NULL, "ring: %s", tg_strerror(TG_ERR_NULL));
     if (err)
         return err;
-    struct tg_keyring *fresh = calloc(1, sizeof *fresh);
+    struct tg_keyring *fresh = mem_calloc(1, sizeof *fresh);
     if (!fresh)
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a ring");
     if (pthread_mutex_init(&fresh->changing, NULL)) {
-        free(fresh);
+        mem_free(fresh);
         return problem_say(problem, TG_ERR_MEMORY, "no memory for a mutex");
     }
     key_leases_init(&fresh->leases);
@@ -58,19 +57,19 @@ enum tg_err tg_keyring_new(const struct tg_keyring_spec *given, struct tg_keyrin
 void key_free(struct key *key)
 {
     if (key)
-        free(key->name);
-    free(key);
+        mem_free(key->name);
+    mem_free(key);
 }
 
 void roster_free(struct roster *roster)
 {
     for (uint32_t i = 0; i < roster->n_clusters; i++)
         room_index_fini(&roster->clusters[i].room_index);
-    free(roster->keys);
-    free(roster->by_name);
-    free(roster->by_serial);
-    free(roster->clusters);
-    free(roster->live);
+    mem_free(roster->keys);
+    mem_free(roster->by_name);
+    mem_free(roster->by_serial);
+    mem_free(roster->clusters);
+    mem_free(roster->live);
     hash_table_fini(&roster->by_owner);
     *roster = (struct roster){0};
 }
@@ -85,7 +84,7 @@ static void free_leased(const struct handles *leases)
         if (!lease->key->cluster && --lease->key->leases == 0)
             key_free(lease->key);
         if (lease->group && lease->group->removed && --lease->group->leases == 0)
-            free(lease->group);
+            mem_free(lease->group);
     }
 }
 
@@ -100,20 +99,20 @@ void tg_keyring_free(struct tg_keyring *ring)
             key_free(pool->roster.keys[k]);
         roster_free(&pool->roster);
         affinity_fini(&pool->affinity);
-        free(pool);
+        mem_free(pool);
     }
     for (size_t i = 0; i < ring->n_groups; i++)
-        free(pair_group(ring->groups[i]));
+        mem_free(pair_group(ring->groups[i]));
     for (size_t i = 0; i < ring->n_credentials; i++)
-        free(pair_credential(ring->credentials[i]));
-    free(ring->pools);
-    free(ring->groups);
-    free(ring->credentials);
+        mem_free(pair_credential(ring->credentials[i]));
+    mem_free(ring->pools);
+    mem_free(ring->groups);
+    mem_free(ring->credentials);
     heap_fini(&ring->timers);
     heap_fini(&ring->probes);
     handles_fini(&ring->leases);
     (void)pthread_mutex_destroy(&ring->changing);
-    free(ring);
+    mem_free(ring);
 }
 
 struct tg_pool *tg_keyring_pool(struct tg_keyring *ring, const char *provider, const char *model)

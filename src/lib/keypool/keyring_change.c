@@ -15,6 +15,7 @@
  */
 #include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 #include "lib/core/sized.h"
 #include "lib/keypool/keyring_plan.h"
@@ -225,9 +226,9 @@ static void discard_old(struct plan *plan)
         for (uint32_t k = 0; k < plan->pools[i].roster.n_keys; k++)
             key_free(plan->pools[i].roster.keys[k]);
     for (size_t i = 0; i < plan->n_group_list; i++)
-        free(pair_group(plan->group_list[i]));
+        mem_free(pair_group(plan->group_list[i]));
     for (size_t i = 0; i < plan->n_credential_list; i++)
-        free(pair_credential(plan->credential_list[i]));
+        mem_free(pair_credential(plan->credential_list[i]));
 }
 
 static enum tg_err change(struct tg_keyring *ring, const struct tg_keyring_spec *spec, tg_ms now,
@@ -261,7 +262,7 @@ static enum tg_err read_pools(const struct tg_keyring_spec *spec, struct tg_pool
     if (!spec->pools || spec->n_pools > KEYS_MAX) /* the check says so */
         return TG_OK;
     if (apart != sizeof **pools) {
-        *pools = calloc(spec->n_pools + 1, sizeof **pools);
+        *pools = mem_calloc(spec->n_pools + 1, sizeof **pools);
         if (!*pools)
             return problem_say(problem, TG_ERR_MEMORY, "no memory for %zu pools", spec->n_pools);
     }
@@ -276,7 +277,7 @@ static enum tg_err read_pools(const struct tg_keyring_spec *spec, struct tg_pool
                               from->struct_size, apart);
     }
     if (err) {
-        free(*pools);
+        mem_free(*pools);
         *pools = NULL;
     }
     return err;
@@ -316,6 +317,6 @@ enum tg_err tg_keyring_change(struct tg_keyring *ring, const struct tg_keyring_s
     if (pools)
         own.pools = pools;
     err = change_as_ours(ring, &own, now, problem);
-    free(pools);
+    mem_free(pools);
     return err;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 #include "lib/keypool/keyring.h"
 
@@ -172,12 +173,12 @@ static enum tg_err check_pool(const struct tg_keyring_spec *spec, size_t i,
     enum tg_err err = check_pool_numbers(pool, problem);
     if (err)
         return err;
-    struct pair *names = calloc(pool->n_keys + 1, sizeof *names);
+    struct pair *names = mem_calloc(pool->n_keys + 1, sizeof *names);
     if (!names)
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the keys of pool %s of %s",
                            pool->model, pool->provider);
     err = check_keys(pool, groups, spec->n_groups, names, problem);
-    free(names);
+    mem_free(names);
     return err;
 }
 
@@ -189,8 +190,8 @@ enum tg_err keyring_check(const struct tg_keyring_spec *spec, struct tg_problem 
     if (spec->n_groups > KEYS_MAX || spec->n_pools > KEYS_MAX)
         return problem_say(problem, TG_ERR_INVALID, "%zu groups and %zu pools; %d are allowed",
                            spec->n_groups, spec->n_pools, (int)KEYS_MAX);
-    struct pair *groups = calloc(spec->n_groups + 1, sizeof *groups);
-    struct pair *pools = calloc(spec->n_pools + 1, sizeof *pools);
+    struct pair *groups = mem_calloc(spec->n_groups + 1, sizeof *groups);
+    struct pair *pools = mem_calloc(spec->n_pools + 1, sizeof *pools);
     enum tg_err err = groups && pools
                           ? check_ring_numbers(spec, problem)
                           : problem_say(problem, TG_ERR_MEMORY,
@@ -201,7 +202,7 @@ enum tg_err keyring_check(const struct tg_keyring_spec *spec, struct tg_problem 
         err = check_pool(spec, i, groups, &pools[i], problem);
     if (!err)
         err = check_twice(pools, spec->n_pools, "pool", problem);
-    free(groups);
-    free(pools);
+    mem_free(groups);
+    mem_free(pools);
     return err;
 }

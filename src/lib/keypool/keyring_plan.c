@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
+
 /* For a struct that begins with a pair, whose strings stand behind it. */
 static struct pair *pair_alloc(size_t size, const char *provider, const char *name)
 {
     size_t provider_bytes = strlen(provider) + 1, name_bytes = strlen(name) + 1;
-    char *block = calloc(1, size + provider_bytes + name_bytes);
+    char *block = mem_calloc(1, size + provider_bytes + name_bytes);
 
     if (!block)
         return NULL;
@@ -47,8 +49,8 @@ static bool plan_groups(struct plan *plan)
     struct tg_keyring *ring = plan->ring;
     const struct tg_keyring_spec *spec = plan->spec;
 
-    plan->groups = calloc(spec->n_groups + 1, sizeof *plan->groups);
-    plan->group_list = calloc(spec->n_groups + 1, sizeof(struct pair *));
+    plan->groups = mem_calloc(spec->n_groups + 1, sizeof *plan->groups);
+    plan->group_list = mem_calloc(spec->n_groups + 1, sizeof(struct pair *));
     if (!plan->groups || !plan->group_list)
         return false;
     for (size_t i = 0; i < spec->n_groups; i++) {
@@ -112,17 +114,18 @@ static bool plan_credentials(struct plan *plan, struct pair *pairs, size_t n)
 static bool plan_all_credentials(struct plan *plan, size_t n_keys)
 {
     const struct tg_keyring_spec *spec = plan->spec;
-    struct pair *pairs = calloc(n_keys + 1, sizeof *pairs);
+    struct pair *pairs = mem_calloc(n_keys + 1, sizeof *pairs);
     size_t n = 0;
 
-    plan->credentials = calloc(n_keys + 1, sizeof *plan->credentials);
-    plan->credential_list = calloc(n_keys + plan->ring->n_credentials + 1, sizeof(struct pair *));
+    plan->credentials = mem_calloc(n_keys + 1, sizeof *plan->credentials);
+    plan->credential_list =
+        mem_calloc(n_keys + plan->ring->n_credentials + 1, sizeof(struct pair *));
     bool done = pairs && plan->credentials && plan->credential_list;
     for (size_t i = 0; done && i < spec->n_pools; i++)
         for (size_t k = 0; k < spec->pools[i].n_keys; k++)
             pairs[n++] = (struct pair){spec->pools[i].provider, spec->pools[i].keys[k].name};
     done = done && plan_credentials(plan, pairs, n);
-    free(pairs);
+    mem_free(pairs);
     return done;
 }
 
@@ -138,11 +141,11 @@ static struct key *key_of_name(const struct roster *roster, const char *name)
 
 static struct key *new_key(struct tg_pool *pool, const char *name, size_t number)
 {
-    struct key *key = calloc(1, sizeof *key);
+    struct key *key = mem_calloc(1, sizeof *key);
     size_t bytes = strlen(name) + 1;
 
-    if (!key || !(key->name = malloc(bytes))) {
-        free(key);
+    if (!key || !(key->name = mem_malloc(bytes))) {
+        mem_free(key);
         return NULL;
     }
     memcpy(key->name, name, bytes);
@@ -182,14 +185,14 @@ static void assign_clusters(struct pool_plan *pool)
 static bool plan_room_indexes(struct pool_plan *pool)
 {
     struct roster *roster = &pool->roster;
-    size_t *counts = calloc(roster->n_clusters + 1, sizeof *counts);
+    size_t *counts = mem_calloc(roster->n_clusters + 1, sizeof *counts);
     bool done = counts != NULL;
 
     for (size_t i = 0; done && i < pool->spec->n_keys; i++)
         counts[pool->keys[i].cluster]++;
     for (uint32_t i = 0; done && i < roster->n_clusters; i++)
         done = room_index_init(&roster->clusters[i].room_index, counts[i]);
-    free(counts);
+    mem_free(counts);
     return done;
 }
 
@@ -198,12 +201,12 @@ static bool allocate_roster(struct pool_plan *pool)
     struct roster *roster = &pool->roster;
     size_t n = pool->spec->n_keys;
 
-    roster->keys = calloc(n + 1, sizeof(struct key *));
-    roster->by_name = calloc(n + 1, sizeof(struct key *));
-    roster->by_serial = calloc(n + 1, sizeof(struct key *));
-    roster->clusters = calloc(n + 1, sizeof *roster->clusters);
-    roster->live = calloc(n + 1, sizeof(struct cluster *));
-    pool->keys = calloc(n + 1, sizeof *pool->keys);
+    roster->keys = mem_calloc(n + 1, sizeof(struct key *));
+    roster->by_name = mem_calloc(n + 1, sizeof(struct key *));
+    roster->by_serial = mem_calloc(n + 1, sizeof(struct key *));
+    roster->clusters = mem_calloc(n + 1, sizeof *roster->clusters);
+    roster->live = mem_calloc(n + 1, sizeof(struct cluster *));
+    pool->keys = mem_calloc(n + 1, sizeof *pool->keys);
     return roster->keys && roster->by_name && roster->by_serial && roster->clusters &&
            roster->live && pool->keys && hash_table_reserve(&roster->by_owner, n) == TG_OK;
 }
@@ -304,8 +307,8 @@ static bool plan_pools(struct plan *plan)
     const struct tg_keyring_spec *spec = plan->spec;
     size_t most = spec->n_pools + plan->ring->n_pools;
 
-    plan->pools = calloc(most + 1, sizeof *plan->pools);
-    plan->pool_list = calloc(most + 1, sizeof(struct pair *));
+    plan->pools = mem_calloc(most + 1, sizeof *plan->pools);
+    plan->pool_list = mem_calloc(most + 1, sizeof(struct pair *));
     bool done = plan->pools && plan->pool_list;
     for (size_t i = 0; done && i < spec->n_pools; i++)
         done = plan_pool(plan, &spec->pools[i]);
@@ -324,8 +327,8 @@ bool keyring_plan(struct plan *plan)
         return false;
     plan->n_timers = n_keys + plan->n_groups + 1;
     plan->n_probes = plan->n_credentials + plan->ring->n_credentials + 1;
-    plan->timer_nodes = calloc(plan->n_timers, sizeof(struct heap_node *));
-    plan->probe_nodes = calloc(plan->n_probes, sizeof(struct heap_node *));
+    plan->timer_nodes = mem_calloc(plan->n_timers, sizeof(struct heap_node *));
+    plan->probe_nodes = mem_calloc(plan->n_probes, sizeof(struct heap_node *));
     return plan->timer_nodes && plan->probe_nodes;
 }
 
@@ -334,17 +337,17 @@ void keyring_plan_discard(struct plan *plan)
 {
     for (size_t i = 0; i < plan->n_groups; i++)
         if (plan->groups[i].fresh)
-            free(plan->groups[i].group);
+            mem_free(plan->groups[i].group);
     for (size_t i = 0; i < plan->n_credentials; i++)
         if (plan->credentials[i].fresh)
-            free(plan->credentials[i].credential);
+            mem_free(plan->credentials[i].credential);
     for (size_t i = 0; i < plan->n_planned_pools; i++) {
         struct pool_plan *pool = &plan->pools[i];
         for (uint32_t k = 0; k < pool->roster.n_keys; k++)
             if (pool->keys[k].fresh)
                 key_free(pool->keys[k].key);
         if (pool->fresh)
-            free(pool->pool);
+            mem_free(pool->pool);
     }
 }
 
@@ -353,14 +356,14 @@ void keyring_plan_fini(struct plan *plan)
     for (size_t i = 0; i < plan->n_planned_pools; i++) {
         roster_free(&plan->pools[i].roster);
         affinity_fini(&plan->pools[i].affinity);
-        free(plan->pools[i].keys);
+        mem_free(plan->pools[i].keys);
     }
-    free(plan->pools);
-    free(plan->groups);
-    free(plan->credentials);
-    free(plan->pool_list);
-    free(plan->group_list);
-    free(plan->credential_list);
-    free(plan->timer_nodes);
-    free(plan->probe_nodes);
+    mem_free(plan->pools);
+    mem_free(plan->groups);
+    mem_free(plan->credentials);
+    mem_free(plan->pool_list);
+    mem_free(plan->group_list);
+    mem_free(plan->credential_list);
+    mem_free(plan->timer_nodes);
+    mem_free(plan->probe_nodes);
 }

@@ -1,9 +1,9 @@
 /* keyring_save.c - what a ring knows of its keys, for another process: see keyring_save.h. */
 #include "lib/keypool/keyring_save.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/array.h"
 #include "lib/keypool/keyring.h"
 
@@ -106,7 +106,7 @@ enum tg_err keyring_save(struct tg_keyring *ring, tg_ms now, char **bytes, size_
     spin_unlock(&ring->lock);
     pthread_mutex_unlock(&ring->changing);
     if (saved.failed) {
-        free(saved.bytes);
+        mem_free(saved.bytes);
         return TG_ERR_MEMORY;
     }
     *bytes = saved.bytes;

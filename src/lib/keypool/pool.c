@@ -7,10 +7,10 @@
  */
 #define XXH_INLINE_ALL
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/sized.h"
 #include "lib/keypool/keyring.h"
 
@@ -245,7 +245,7 @@ void leavings_free(struct leavings leavings)
 {
     if (leavings.key)
         key_free(leavings.key);
-    free(leavings.group);
+    mem_free(leavings.group);
 }
 
 bool tg_keyring_end(struct tg_keyring *ring, tg_key_lease id, tg_ms now,

@@ -2,8 +2,9 @@
 #include "lib/keypool/room_index.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/allocator.h"
 
 enum { FEW = 16 };
 
@@ -17,8 +18,9 @@ bool room_index_init(struct room_index *room_index, size_t items)
 {
     size_t n = blocks_for(items), block = items < ROOM_INDEX_BLOCK ? items : ROOM_INDEX_BLOCK;
 
-    *room_index = (struct room_index){.heads = calloc(n, sizeof *room_index->heads),
-                                      .blocks = calloc(n * block + 1, sizeof *room_index->blocks)};
+    *room_index =
+        (struct room_index){.heads = mem_calloc(n, sizeof *room_index->heads),
+                            .blocks = mem_calloc(n * block + 1, sizeof *room_index->blocks)};
     if (!room_index->heads || !room_index->blocks) {
         room_index_fini(room_index);
         return false;
@@ -30,8 +32,8 @@ bool room_index_init(struct room_index *room_index, size_t items)
 
 void room_index_fini(struct room_index *room_index)
 {
-    free(room_index->heads);
-    free(room_index->blocks);
+    mem_free(room_index->heads);
+    mem_free(room_index->blocks);
     *room_index = (struct room_index){0};
 }
 

@@ -24,8 +24,8 @@
 #include "lib/policy/adaptive.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/spinlock.h"
 #include "lib/policy/bid.h"
 
@@ -54,7 +54,7 @@ struct adaptive {
 struct adaptive *adaptive_new(const struct tg_duals *prior, struct adaptive_budgets per_arrival,
                               int64_t window)
 {
-    struct adaptive *made = calloc(1, sizeof *made + (size_t)window * sizeof made->sample[0]);
+    struct adaptive *made = mem_calloc(1, sizeof *made + (size_t)window * sizeof made->sample[0]);
 
     if (!made)
         return NULL;
@@ -66,7 +66,7 @@ struct adaptive *adaptive_new(const struct tg_duals *prior, struct adaptive_budg
 
 void adaptive_free(struct adaptive *adaptive)
 {
-    free(adaptive);
+    mem_free(adaptive);
 }
 
 /* ---- sampling ---- */

@@ -15,8 +15,8 @@
 #include "lib/policy/bid.h"
 
 #include <math.h>
-#include <stdlib.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "lib/core/sized.h"
@@ -313,13 +313,13 @@ enum tg_err tg_bid_new(const struct tg_bid_config *given, struct tg_policy **pol
         return problem_say(problem, TG_ERR_INVALID,
                            "prices is %d; it must be duals, workload, adaptive or online",
                            (int)config->prices);
-    made = calloc(1, sizeof *made);
+    made = mem_calloc(1, sizeof *made);
     if (!made)
         return problem_say(problem, TG_ERR_MEMORY, "policy: %s", tg_strerror(TG_ERR_MEMORY));
     made->prices = config->prices;
     err = begin[config->prices](config, made, problem);
     if (err)
-        free(made);
+        mem_free(made);
     else
         *policy = &made->policy;
     return err;
@@ -333,7 +333,7 @@ void tg_bid_free(struct tg_policy *policy)
         return;
     adaptive_free(bid->adaptive);
     online_free(bid->online);
-    free(bid);
+    mem_free(bid);
 }
 
 void tg_bid_get_duals(struct tg_policy *policy, struct tg_duals *duals)

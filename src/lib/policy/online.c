@@ -36,12 +36,12 @@
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/problem.h"
 #include "lib/core/spinlock.h"
 #include "lib/policy/expected.h"
@@ -416,7 +416,7 @@ static void expect(struct online *online, const struct tg_workload *workload)
 enum tg_err online_new(const struct tg_bid_config *config, struct online **online,
                        struct tg_problem *problem)
 {
-    struct online *made = calloc(1, sizeof *made);
+    struct online *made = mem_calloc(1, sizeof *made);
     unsigned axes = 0;
 
     if (made == NULL)
@@ -440,7 +440,7 @@ enum tg_err online_new(const struct tg_bid_config *config, struct online **onlin
 
 void online_free(struct online *online)
 {
-    free(online);
+    mem_free(online);
 }
 
 /* Time does not go back here. */
@@ -613,7 +613,7 @@ static bool saved_is_ours(const struct online *online, const struct online_saved
 
 bool online_load(struct online *online, const void *bytes, size_t n, tg_ms now)
 {
-    struct online_saved *saved = n == sizeof *saved ? malloc(n) : NULL;
+    struct online_saved *saved = n == sizeof *saved ? mem_malloc(n) : NULL;
 
     if (saved == NULL)
         return false;
@@ -631,7 +631,7 @@ bool online_load(struct online *online, const void *bytes, size_t n, tg_ms now)
         price(online);
     }
     spin_unlock(&online->lock);
-    free(saved);
+    mem_free(saved);
     return ours;
 }
 

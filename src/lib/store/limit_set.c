@@ -1,8 +1,7 @@
 /* limit_set.c - making and keeping sets of limits. See limit_set.h. */
 #include "lib/store/limit_set.h"
 
-#include <stdlib.h>
-
+#include "lib/core/allocator.h"
 #include "lib/core/array.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
@@ -24,8 +23,8 @@ void limit_sets_init(struct limit_sets *sets)
 static void set_free(struct limit_set *set)
 {
     if (set)
-        free(set->fresh);
-    free(set);
+        mem_free(set->fresh);
+    mem_free(set);
 }
 
 void limit_sets_fini(struct limit_sets *sets)
@@ -41,9 +40,9 @@ void limit_sets_fini(struct limit_sets *sets)
         set_free(set);
     }
     for (size_t i = 0; i < sets->n_outgrown; i++)
-        free(sets->outgrown[i]);
-    free(sets->outgrown);
-    free(array);
+        mem_free(sets->outgrown[i]);
+    mem_free(sets->outgrown);
+    mem_free(array);
 }
 
 static enum tg_err check_limit(const struct tg_limit *limit, size_t i, struct tg_problem *problem)
@@ -115,7 +114,7 @@ struct limit_bounds limit_bounds(const struct tg_limit *limits, size_t n)
 
 static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
 {
-    struct limit_set *set = calloc(1, sizeof *set);
+    struct limit_set *set = mem_calloc(1, sizeof *set);
 
     if (!set)
         return NULL;
@@ -132,7 +131,7 @@ static struct limit_set *set_new(const struct tg_limit *limits, size_t n)
     }
     set->bounds = limit_bounds(limits, n);
     set->in_slot = set->state_bytes <= sizeof(union table_states);
-    set->fresh = calloc(1, set->state_bytes ? set->state_bytes : 1);
+    set->fresh = mem_calloc(1, set->state_bytes ? set->state_bytes : 1);
     if (!set->fresh) {
         set_free(set);
         return NULL;
@@ -153,9 +152,9 @@ static bool limit_set_make_room(struct limit_sets *sets)
 
     if (n < sets->capacity)
         return true;
-    struct limit_set *_Atomic *array = malloc(capacity * sizeof *array);
+    struct limit_set *_Atomic *array = mem_malloc(capacity * sizeof *array);
     if (!array || !array_reserve(&sets->outgrown, &sets->outgrown_capacity, sets->n_outgrown + 1)) {
-        free(array);
+        mem_free(array);
         return false;
     }
     for (uint32_t i = 0; i < n; i++)

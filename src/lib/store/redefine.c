@@ -7,9 +7,9 @@
  * of tenants, and calls wait meanwhile.
  */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
 #include "lib/store/redefine.h"
@@ -62,8 +62,8 @@ static void free_blocks(const struct changes *all, struct change *change)
     if (change->blocks == NULL)
         return;
     for (size_t i = 0; i < change->n_blocks; i++)
-        free(change->blocks[i]);
-    free(change->blocks);
+        mem_free(change->blocks[i]);
+    mem_free(change->blocks);
     change->blocks = NULL;
     shard_give_back(&all->store->common, change->n_entries * shard_block_bytes(change->to));
 }
@@ -75,13 +75,13 @@ static enum tg_err get_blocks(const struct changes *all, struct change *change)
         return TG_OK;
     if (!shard_claim(&all->store->common, change->n_entries * shard_block_bytes(change->to)))
         return TG_ERR_FULL;
-    change->blocks = calloc(change->n_entries, sizeof(void *));
+    change->blocks = mem_calloc(change->n_entries, sizeof(void *));
     if (change->blocks == NULL) {
         shard_give_back(&all->store->common, change->n_entries * shard_block_bytes(change->to));
         return TG_ERR_MEMORY;
     }
     while (change->n_blocks < change->n_entries) {
-        void *block = calloc(1, change->to->state_bytes);
+        void *block = mem_calloc(1, change->to->state_bytes);
         if (block == NULL)
             return TG_ERR_MEMORY;
         change->blocks[change->n_blocks++] = block;
@@ -139,7 +139,7 @@ static void carry_entry(const struct changes *all, struct change *change, struct
     }
     carry_states(all, change, change->to->in_slot ? (void *)&states : states.block, counted);
     if (!change->from->in_slot) {
-        free(counted);
+        mem_free(counted);
         shard_give_back(&all->store->common, shard_block_bytes(change->from));
     }
     slot->states = states;
@@ -189,7 +189,7 @@ static enum tg_err redefine_locked(struct changes *all)
     each_entry(all, carry_entry);
     for (size_t i = 0; i < all->n; i++) {
         assert(all->list[i].n_blocks == 0);
-        free(all->list[i].blocks);
+        mem_free(all->list[i].blocks);
         limit_sets_replace(&all->store->common.sets, all->list[i].id, all->list[i].to);
         all->list[i].to = NULL;
     }
@@ -246,8 +246,8 @@ enum tg_err tg_store_redefine(struct tg_store *store, const struct tg_redefiniti
     if (n == 0)
         return TG_OK;
     all.highest = atomic_load_explicit(&store->common.sets.n, memory_order_acquire);
-    all.list = calloc(n, sizeof *all.list);
-    all.place = calloc((size_t)all.highest + 1, sizeof *all.place);
+    all.list = mem_calloc(n, sizeof *all.list);
+    all.place = mem_calloc((size_t)all.highest + 1, sizeof *all.place);
     if (all.list == NULL || all.place == NULL)
         err = problem_say(problem, TG_ERR_MEMORY, "%s", tg_strerror(TG_ERR_MEMORY));
     if (!err)
@@ -257,7 +257,7 @@ enum tg_err tg_store_redefine(struct tg_store *store, const struct tg_redefiniti
     for (size_t i = 0; all.list && i < n; i++)
         if (all.list[i].to != NULL)
             limit_sets_unmake(all.list[i].to);
-    free(all.list);
-    free(all.place);
+    mem_free(all.list);
+    mem_free(all.place);
     return err;
 }

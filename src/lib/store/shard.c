@@ -2,9 +2,9 @@
 #include "lib/store/shard.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/num.h"
 
 enum { CAPACITY_MIN = 4 };
@@ -54,7 +54,7 @@ static void free_states(struct shard_common *common, struct table_slot *slot)
     const struct limit_set *set = limit_sets_get(&common->sets, table_id_set(slot->id));
 
     if (!set->in_slot) {
-        free(slot->states.block);
+        mem_free(slot->states.block);
         shard_give_back(common, shard_block_bytes(set));
     }
 }
@@ -129,7 +129,7 @@ enum tg_err shard_insert(struct shard *shard, struct shard_common *common, struc
             return TG_ERR_FULL;
         /* Zeroed, rather than written: of the large state of a sliding_log, only the part that is
          * used then takes memory of the machine. */
-        block = calloc(1, set->state_bytes);
+        block = mem_calloc(1, set->state_bytes);
         if (!block) {
             shard_give_back(common, shard_block_bytes(set));
             return TG_ERR_MEMORY;

@@ -7,12 +7,12 @@
  */
 #include "lib/store/store.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/decision.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
@@ -76,11 +76,11 @@ enum tg_err tg_store_new(const struct tg_store_config *given, struct tg_store **
     if (err)
         return err;
     uint32_t n = config->shards ? config->shards : default_shards(config->memory_bytes);
-    struct tg_store *made = calloc(1, sizeof *made);
-    struct shard *shards = aligned_alloc(CACHE_LINE, n * sizeof *shards);
+    struct tg_store *made = mem_calloc(1, sizeof *made);
+    struct shard *shards = mem_aligned_alloc(CACHE_LINE, n * sizeof *shards);
     if (!made || !shards) {
-        free(made);
-        free(shards);
+        mem_free(made);
+        mem_free_aligned(shards);
         return problem_say(problem, TG_ERR_MEMORY, "store: %s", tg_strerror(TG_ERR_MEMORY));
     }
     for (uint32_t i = 0; i < n; i++)
@@ -102,8 +102,8 @@ void tg_store_free(struct tg_store *store)
     for (uint64_t i = 0; i <= store->shard_mask; i++)
         shard_fini(&store->shards[i], &store->common);
     limit_sets_fini(&store->common.sets);
-    free(store->shards);
-    free(store);
+    mem_free_aligned(store->shards);
+    mem_free(store);
 }
 
 enum tg_err tg_store_define(struct tg_store *store, const struct tg_limit *limits, size_t n,

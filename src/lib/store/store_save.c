@@ -8,9 +8,9 @@
 #include "lib/store/store_save.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/allocator.h"
 #include "lib/core/num.h"
 #include "lib/store/claim.h"
 #include "lib/store/redefine.h"
@@ -69,7 +69,7 @@ enum tg_err store_save(struct tg_store *store, store_moved_fn *moved, void *cont
 
     lock_all(store);
     size_t all = sizeof head + write_keys(store, NULL);
-    char *copy = malloc(all);
+    char *copy = mem_malloc(all);
     if (copy != NULL) {
         memcpy(copy, &head, sizeof head);
         write_keys(store, copy + sizeof head);
@@ -130,7 +130,7 @@ static void load_key(struct tg_store *store, const struct save_key *key, const v
 enum tg_err store_load(struct tg_store *store, const char *bytes, size_t n,
                        const struct store_set *sets, size_t n_sets, tg_ms now)
 {
-    struct limit_set **from = calloc(n_sets + 1, sizeof *from);
+    struct limit_set **from = mem_calloc(n_sets + 1, sizeof *from);
     enum tg_err err = from != NULL ? TG_OK : TG_ERR_MEMORY;
     struct save_head head;
 
@@ -152,19 +152,19 @@ enum tg_err store_load(struct tg_store *store, const char *bytes, size_t n,
             memcpy(states, bytes + at, key.bytes); /* where numbers are aligned */
             load_key(store, &key, states, map, from[map - sets], now);
         } else if (map != NULL) {
-            char *large = malloc(key.bytes);
+            char *large = mem_malloc(key.bytes);
             if (large != NULL) {
                 memcpy(large, bytes + at, key.bytes);
                 load_key(store, &key, large, map, from[map - sets], now);
             }
-            free(large);
+            mem_free(large);
         }
         at += key.bytes;
     }
     for (size_t i = 0; from != NULL && i < n_sets; i++)
         if (from[i] != NULL)
             limit_sets_unmake(from[i]);
-    free(from);
+    mem_free(from);
     return err;
 }
 

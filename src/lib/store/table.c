@@ -2,8 +2,9 @@
 #include "lib/store/table.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "lib/core/allocator.h"
 
 struct table_slot *table_insert(struct table *table, struct table_id id)
 {
@@ -58,7 +59,7 @@ bool table_resize(struct table *table, uint32_t capacity)
     assert(capacity == 0 || capacity > n);
     if (capacity > 0) {
         size_t bytes = table_bytes(capacity);
-        slots = aligned_alloc(CACHE_LINE, bytes);
+        slots = mem_aligned_alloc(CACHE_LINE, bytes);
         if (!slots)
             return false;
         memset(slots, 0, bytes);
@@ -69,7 +70,7 @@ bool table_resize(struct table *table, uint32_t capacity)
             if (!table_is_free(&old[i]))
                 table_insert(table, old[i].id)->states = old[i].states;
     assert(capacity == 0 || table->n == n);
-    free(old);
+    mem_free_aligned(old);
     (void)n;
     return true;
 }
