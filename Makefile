@@ -26,6 +26,9 @@ VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
 # belongs to the program, the benchmarks included: `tollgate bench` is one of its commands.
 
 LIB_SRC    := $(wildcard src/lib/*/*.c)
+# libtollgate-posix is a part of src/io/posix, and the run of a call, which needs nothing but tollgate.h.
+POSIX_LIB_SRC := $(patsubst %,src/io/posix/%.c,clock memory process_clock thread_admit wakes) \
+                 src/lib/admission/admission_run.c
 # Programs that put load on a gateway are tools of their own, and no part of it.
 LOAD_SRC   := $(filter-out bench/load_kit.c,$(wildcard bench/load_*.c))
 DAEMON_ROOMS := src/io/* src/server/* src/server/dialect/* src/lab/* src/cli src/cli/*
@@ -72,6 +75,8 @@ DESCRIPTOR_OBJ := $(B)/obj/gen/descriptor_set.o
 objects = $(patsubst %,$(B)/$(1)/%.o,$(basename $(2)))
 LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
+POSIX_LIB_OBJ := $(call objects,obj,$(POSIX_LIB_SRC))
+POSIX_PIC_OBJ := $(call objects,pic,$(POSIX_LIB_SRC))
 DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) $(CATALOGUE_OBJ) \
               $(PROTO_OBJ) $(DESCRIPTOR_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
@@ -177,7 +182,8 @@ MAKEFLAGS += -j$(JOBS)
 endif
 
 all: lib $(B)/tollgate ; @:
-lib: $(B)/libtollgate.a $(if $(SANITIZE),,$(B)/libtollgate.so) ; @:
+LIBRARIES := libtollgate libtollgate-posix
+lib: $(LIBRARIES:%=$(B)/%.a) $(if $(SANITIZE),,$(LIBRARIES:%=$(B)/%.so)) ; @:
 tests: $(UNIT) $(THREAD) ; @:
 
 help:
@@ -265,7 +271,7 @@ $(STAMP): FORCE
 PROGRAM_STAMP := $(B)/flags-program
 $(PROGRAM_STAMP): $(STAMP)
 	@tools/check-tools '$(CC)' '$(CXX)' && touch $@
-$(DAEMON_OBJ) $(NET_HELPER_OBJ): | $(PROGRAM_STAMP)
+$(filter-out $(POSIX_LIB_OBJ),$(DAEMON_OBJ)) $(NET_HELPER_OBJ): | $(PROGRAM_STAMP)
 
 compile_c   = $(Q)mkdir -p $(@D) && $(CC) $(C_FLAGS) $(1) -MMD -MP -c -o $@ $<
 compile_cxx = $(Q)mkdir -p $(@D) && $(CXX) $(CXX_FLAGS) $(1) -MMD -MP -c -o $@ $<
@@ -330,7 +336,8 @@ $(B)/gen/descriptor_set.c: $(PROTO_SRC) $(STAMP) | $(PROGRAM_STAMP)
 $(DESCRIPTOR_OBJ): $(B)/gen/descriptor_set.c
 	$(call say,cc,$@)
 	$(call compile_c,$(PIE))
-$(call objects,obj,$(DAEMON_SRC) $(filter-out $(LIB_UNIT_SRC),$(UNIT_SRC)) $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
+$(call objects,obj,$(filter-out $(POSIX_LIB_SRC),$(DAEMON_SRC)) $(filter-out $(LIB_UNIT_SRC),$(UNIT_SRC)) \
+    $(FUZZ_SRC)): | $(PROTO_C:.c=.h)
 
 $(B)/pic/%.o: %.c $(STAMP)
 	$(call say,cc,$@)
@@ -343,21 +350,25 @@ $(B)/libparts.a: $(LIB_OBJ)
 
 # One object in which only tg_* is global: a program may have a queue_push() of its own.
 $(B)/libtollgate.a: $(LIB_OBJ)
+$(B)/libtollgate-posix.a: $(POSIX_LIB_OBJ)
+$(LIBRARIES:%=$(B)/%.a): $(B)/lib%.a:
 	$(call say,ar,$@)
-	$(Q)$(CC) -r -nostdlib -o $(B)/tollgate.o $(LIB_OBJ)
-	$(Q)$(OBJCOPY) --localize-hidden $(B)/tollgate.o
-	$(Q)rm -f $@ && $(AR) rcsD $@ $(B)/tollgate.o && rm -f $(B)/tollgate.o
+	$(Q)$(CC) -r -nostdlib -o $(B)/$*.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(B)/$*.o
+	$(Q)rm -f $@ && $(AR) rcsD $@ $(B)/$*.o && rm -f $(B)/$*.o
 
 # The soname carries major and minor until 1.0, because until then a minor may break programs.
-SO      := libtollgate.so
-SONAME  := $(SO).$(MAJOR).$(MINOR)
-SO_FILE := $(SO).$(VERSION)
-$(B)/$(SO): $(B)/$(SO_FILE)
-	$(Q)ln -sf $(SO_FILE) $(B)/$(SONAME) && ln -sf $(SONAME) $@
-$(B)/$(SO_FILE): $(PIC_OBJ) src/lib/tollgate.map
+SONUMBER := $(MAJOR).$(MINOR)
+$(LIBRARIES:%=$(B)/%.so): %.so: %.so.$(VERSION)
+	$(Q)ln -sf $(notdir $<) $*.so.$(SONUMBER) && ln -sf $(notdir $*).so.$(SONUMBER) $@
+link_shared = $(Q)$(CC) -shared -Wl,-soname,$(1).so.$(SONUMBER) -Wl,--version-script=$(filter %.map,$^) \
+              -Wl,-z,defs $(LD_FLAGS) -o $@ $(filter %.o,$^)
+$(B)/libtollgate.so.$(VERSION): $(PIC_OBJ) src/lib/tollgate.map
 	$(call say,ld,$@)
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=src/lib/tollgate.map -Wl,-z,defs \
-	    $(LD_FLAGS) -o $@ $(PIC_OBJ) $(LIB_LIBS)
+	$(call link_shared,libtollgate) $(LIB_LIBS)
+$(B)/libtollgate-posix.so.$(VERSION): $(POSIX_PIC_OBJ) src/io/posix/tollgate_posix.map $(B)/libtollgate.so
+	$(call say,ld,$@)
+	$(call link_shared,libtollgate-posix) -L$(B) -ltollgate
 
 # The C++ compiler links, because the JSON reader is C++.
 link = $(Q)mkdir -p $(@D) && $(CXX) -pie $(LD_FLAGS) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^)
@@ -404,7 +415,7 @@ $(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libfuzzed.a $(B)/libparts.a
 # Objects of tests are worth keeping too.
 .SECONDARY:
 
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(PIC_OBJ) $(DAEMON_OBJ) $(HELPER_OBJ) $(NET_HELPER_OBJ) \
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(PIC_OBJ) $(POSIX_PIC_OBJ) $(DAEMON_OBJ) $(HELPER_OBJ) $(NET_HELPER_OBJ) \
     $(call objects,obj,$(UNIT_SRC) $(THREAD_SRC) $(FUZZ_SRC) $(wildcard bench/load_*.c)))
 
 # ---- Installing --------------------------------------------------------------------------------
@@ -433,10 +444,10 @@ install-shipped: all install-lib-shipped
 	$(if $(MAN),install -d $(DESTDIR)$(MANDIR)/man1 && install -m 644 $(MAN) $(DESTDIR)$(MANDIR)/man1/)
 install-lib-shipped: lib
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
-	install -m 644 $(B)/libtollgate.a $(B)/$(SO_FILE) $(DESTDIR)$(LIBDIR)/
-	ln -sf $(SO_FILE) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/$(SO)
-	install -m 644 include/tollgate.h $(DESTDIR)$(INCLUDEDIR)/
-	$(fill_in) tollgate.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/tollgate.pc
+	install -m 644 $(foreach l,$(LIBRARIES),$(B)/$l.a $(B)/$l.so.$(VERSION)) $(DESTDIR)$(LIBDIR)/
+	$(foreach l,$(LIBRARIES),ln -sf $l.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$l.so.$(SONUMBER) && \
+	    ln -sf $l.so.$(SONUMBER) $(DESTDIR)$(LIBDIR)/$l.so &&) true
+	install -m 644 include/tollgate.h include/tollgate_posix.h $(DESTDIR)$(INCLUDEDIR)/
+	$(foreach l,tollgate tollgate-posix,$(fill_in) $l.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$l.pc &&) true
 	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DOCDIR)/
 	find docs examples -type f ! -name '.*' -exec install -D -m 644 '{}' '$(DESTDIR)$(DOCDIR)/{}' ';'

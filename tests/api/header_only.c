@@ -1,5 +1,5 @@
-/* header_only.c - the public header stands alone: nothing is included before it or besides it. */
-#include <tollgate.h>
+/* header_only.c - the public headers stand alone: nothing is included before them or besides. */
+#include <tollgate_posix.h>
 
 /* Every public type is complete where the header says so, and has the fields it promises. */
 struct header_only {

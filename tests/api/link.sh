@@ -1,5 +1,5 @@
 #!/bin/sh
-# link.sh - the header compiles alone as C11 and as C++17, and programs in both link and run,
+# link.sh - the headers compile alone as C11 and as C++17, and programs in both link and run,
 # against the static and the shared library.
 #
 # BUILD is the folder of the libraries, CC and CXX are the compilers.
@@ -11,8 +11,8 @@ cc=${CC:-cc}
 cxx=${CXX:-c++}
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 
-check "the header is C11" "$cc" -std=c11 $warn -Iinclude -fsyntax-only tests/api/header_only.c
-check "the header is C++17" \
+check "the headers are C11" "$cc" -std=c11 $warn -Iinclude -fsyntax-only tests/api/header_only.c
+check "the headers are C++17" \
     "$cxx" -std=c++17 $warn -Iinclude -fsyntax-only -x c++ tests/api/header_only.c
 
 # builds NAME COMPILER ARGUMENTS...: what it makes must run too.

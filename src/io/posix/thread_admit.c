@@ -1,17 +1,16 @@
-/* gate_wait.c - a gate for programs that have a thread for each call.
+/* thread_admit.c - threads that wait at a gate: section 3 of tollgate_posix.h.
  *
  * A thread that waits sleeps on a condition variable on its own stack. Whoever frees a slot calls
- * gate_wait_wake() under the gate's lock, and the sleeper then needs that lock to resume: so
- * gate_wait_wake() no longer touches the sleeper's stack when the sleeper leaves it.
+ * tg_thread_wake() under the gate's lock, and the sleeper then needs that lock to resume: so
+ * tg_thread_wake() no longer touches the sleeper's stack when the sleeper leaves it.
  */
-#include "io/posix/gate_wait.h"
-
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
 #include "lib/admission/admission_run.h"
-#include "lib/core/problem.h"
+#include "tollgate_posix.h"
 
 struct sleeper {
     pthread_mutex_t mutex;
@@ -19,44 +18,17 @@ struct sleeper {
     bool woken;
 };
 
-static void gate_wait_wake(void *context, void *waiter)
+void tg_thread_wake(void *context, void *waiter)
 {
     struct sleeper *sleeper = waiter;
 
     (void)context;
+    if (sleeper == NULL)
+        return;
     pthread_mutex_lock(&sleeper->mutex);
     sleeper->woken = true;
     pthread_cond_signal(&sleeper->woken_up);
     pthread_mutex_unlock(&sleeper->mutex);
-}
-
-enum tg_err gate_wait_init(struct gate_wait *door, const struct tg_gate_config *config,
-                           struct tg_problem *problem)
-{
-    struct tg_gate_config own = *config;
-
-    if (config->remote_store) {
-        return problem_say(problem, TG_ERR_INVALID,
-                           "a gate that blocks decides rate and cost itself: no remote store");
-    }
-    own.wake = gate_wait_wake;
-    clock_init(&door->clock);
-    return tg_gate_new(&own, &door->gate, problem);
-}
-
-enum tg_err gate_wait_reconfigure(struct gate_wait *door, const struct tg_gate_config *config,
-                                  struct tg_problem *problem)
-{
-    struct tg_gate_config own = *config;
-
-    own.wake = gate_wait_wake;
-    return tg_gate_reconfigure(door->gate, &own, clock_now_ms(&door->clock), problem);
-}
-
-void gate_wait_fini(struct gate_wait *door)
-{
-    tg_gate_free(door->gate);
-    door->gate = NULL;
 }
 
 /* ---- sleeping ---- */
@@ -119,46 +91,57 @@ static void sleeper_sleep(struct sleeper *sleeper, tg_ms span)
 
 /* ---- admitting ---- */
 
-static tg_ms gate_wait_tick(struct gate_wait *door)
+static tg_ms tick_if_due(struct tg_gate *gate)
 {
-    tg_ms now = clock_now_ms(&door->clock);
+    tg_ms now = tg_clock_now();
 
-    if (tg_gate_next_deadline(door->gate) <= now)
-        tg_gate_tick(door->gate, now);
+    if (tg_gate_next_deadline(gate) <= now)
+        tg_gate_tick(gate, now);
     return now;
 }
 
-/* The thread sleeps where the run leaves it waiting, and there is no remote store to be asked. */
-static const struct admission_ops gate_wait_ops = {.wait = NULL};
+/* Nobody here can ask a remote store. */
+static bool ask_nobody(struct admission_run *run, tg_ms now, enum tg_err *err, struct tg_axes *axes)
+{
+    (void)run;
+    (void)now;
+    (void)axes;
+    *err = TG_ERR_INVALID;
+    return true;
+}
 
-enum tg_err gate_wait_admit(struct gate_wait *door, struct tg_call *call, struct tg_answer *answer)
+/* The thread sleeps where the run leaves it waiting. */
+static const struct admission_ops thread_ops = {.wait = NULL, .ask = ask_nobody};
+
+enum tg_err tg_thread_admit(struct tg_gate *gate, struct tg_call *call, struct tg_answer *answer)
 {
     struct admission_run run;
     struct sleeper sleeper;
     struct tg_answer made;
-    enum tg_err err = sleeper_init(&sleeper);
+    enum tg_err err;
 
+    if (gate == NULL || call == NULL || answer == NULL)
+        return TG_ERR_NULL;
+    if (call->struct_size == 0)
+        return TG_ERR_UNINITIALIZED;
+    err = sleeper_init(&sleeper);
     if (err)
         return err;
+    void *waiter = call->waiter;
     call->waiter = &sleeper;
-    admission_run_init(&run, door->gate, call, &gate_wait_ops);
-    enum admission_state state = admission_run_admit(&run, gate_wait_tick(door), &made);
+    admission_run_init(&run, gate, call, &thread_ops);
+    enum admission_state state = admission_run_admit(&run, tick_if_due(gate), &made);
     while (state == ADMISSION_WAITING) {
         /* Until something may have changed for the call: it is woken, or a deadline has come, its
          * own or that of a lease whose slot it may get. */
-        tg_ms next = tg_gate_next_deadline(door->gate);
-        sleeper_sleep(&sleeper,
-                      (next < run.deadline ? next : run.deadline) - clock_now_ms(&door->clock));
-        state = admission_run_wake(&run, gate_wait_tick(door), &made);
+        tg_ms next = tg_gate_next_deadline(gate);
+        sleeper_sleep(&sleeper, (next < run.deadline ? next : run.deadline) - tg_clock_now());
+        state = admission_run_wake(&run, tick_if_due(gate), &made);
     }
     assert(!run.is_charged); /* no remote store; the lease is the caller's from here on */
+    call->waiter = waiter;
     sleeper_fini(&sleeper);
     if (state != ADMISSION_FAILED)
         *answer = made;
     return run.err;
-}
-
-bool gate_wait_release(struct gate_wait *door, tg_lease lease, const struct tg_release *release)
-{
-    return tg_gate_release(door->gate, lease, clock_now_ms(&door->clock), release);
 }
