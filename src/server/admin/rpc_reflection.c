@@ -138,7 +138,8 @@ static void rpc_reflection_ask(struct grpc_call *call, const ProtobufCMessage *m
     }
 }
 
-/* Who asks goes on only after the answers; at the end of the gateway there is nothing to wait for. */
+/* Who asks goes on only after the answers; at the end of the gateway there is nothing to wait
+ * for. */
 static void rpc_reflection_drain(struct grpc_call *call)
 {
     grpc_finish(call, GRPC_UNAVAILABLE, "the server is shutting down");

@@ -1,12 +1,12 @@
-/* rpc_authz.c - envoy.service.auth.v3.Authorization: messages of external_auth.proto to questions of
- * admit_authz.h, and back.
+/* rpc_authz.c - envoy.service.auth.v3.Authorization: messages of external_auth.proto to
+ * questions of admit_authz.h, and back.
  *
  * A refusal is an answer, with the status, the fields and the body that Envoy's client gets. An RPC
  * fails only where no decision could be made: then Envoy's failure mode decides.
  *
  * The extensions of a route's context are the operator's own words: `tollgate.tenant`,
- * `tollgate.user`, `tollgate.model` and `tollgate.cost` go before what the request says. Others that
- * begin with `tollgate.` are misspelt, and an error.
+ * `tollgate.user`, `tollgate.model` and `tollgate.cost` go before what the request says. Others
+ * that begin with `tollgate.` are misspelt, and an error.
  */
 #include <envoy/service/auth/v3/external_auth.pb-c.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@ typedef Envoy__Service__Auth__V3__AttributeContext__HttpRequest http_request;
 typedef Envoy__Service__Auth__V3__HeaderValue header_value;
 typedef Envoy__Service__Auth__V3__HeaderValueOption header_option;
 #define AUTHZ(name) envoy__service__auth__v3__##name
+#define APPEND(word) ENVOY__SERVICE__AUTH__V3__HEADER_VALUE_OPTION__HEADER_APPEND_ACTION__##word
 
 struct authz {
     struct admit_caller caller;
@@ -80,12 +81,12 @@ static void add_field(struct answer *answer, struct slice name, struct slice val
     field->value = end_with_zero(answer, value);
     AUTHZ(header_value_option__init)(option);
     option->header = field;
-    option->append_action =
-        ENVOY__SERVICE__AUTH__V3__HEADER_VALUE_OPTION__HEADER_APPEND_ACTION__OVERWRITE_IF_EXISTS_OR_ADD;
+    option->append_action = APPEND(OVERWRITE_IF_EXISTS_OR_ADD);
     answer->list[answer->n++] = option;
 }
 
-static void add_limits(struct worker *worker, const struct tg_axes *axes, struct answer *answer)
+static void authz_add_limits(struct worker *worker, const struct tg_axes *axes,
+                             struct answer *answer)
 {
     struct reply_limits limits;
 
@@ -124,7 +125,7 @@ static void send_denied(struct grpc_call *call, const struct refusal *why,
     for (size_t i = 0; i < reply.n_fields; i++)
         add_field(&answer, reply.fields[i].name, reply.fields[i].value);
     if (axes != NULL)
-        add_limits(worker, axes, &answer);
+        authz_add_limits(worker, axes, &answer);
     AUTHZ(http_status__init)(&answer.http_status);
     answer.http_status.code = reply.status;
     AUTHZ(denied_http_response__init)(&answer.denied);
@@ -145,7 +146,7 @@ static void send_ok(struct grpc_call *call, const char *tenant, const struct tg_
 
     answer_init(&answer, GRPC_OK);
     add_field(&answer, SLICE("x-tollgate-tenant"), slice_of(tenant));
-    add_limits(rpc_worker(call), axes, &answer);
+    authz_add_limits(rpc_worker(call), axes, &answer);
     AUTHZ(ok_http_response__init)(&answer.ok);
     answer.ok.headers = answer.list;
     answer.ok.n_headers = 1;

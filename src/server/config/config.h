@@ -340,7 +340,7 @@ struct config_envoy {
     const struct envoy_rules *rules; /* null: none have been read */
 };
 
-/* ---- Requests that a proxy holds: Envoy's external authorization, forward auth ----------------- */
+/* ---- Requests that a proxy holds: Envoy's external authorization, forward auth - */
 
 enum config_authz_auth { CONFIG_AUTHZ_ANYBODY, CONFIG_AUTHZ_CALLERS };
 
@@ -351,8 +351,8 @@ struct config_authz {
     int auth;     /* enum config_authz_auth: who may ask */
     int known_by; /* enum config_authz_by */
     const char *tenant_header, *user_header, *model_header; /* null: none */
-    int64_t cost;                                           /* of a request, on the cost axis */
-    struct config_caller entry;                             /* private: in whose name it asks */
+    int64_t cost;               /* units of a request on the cost axis */
+    struct config_caller entry; /* private: in whose name it asks */
 };
 
 /* ---- What was read --------------------------------------------------------------------------- */

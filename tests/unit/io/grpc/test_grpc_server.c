@@ -324,7 +324,8 @@ static void what_is_not_grpc_gets_a_status_of_http(void **state)
 }
 
 /* A frame of gzip; `cut` bytes are missing at its end, and `more` follow it. */
-static size_t put_gzip(char *frame, size_t size, const void *bytes, size_t n, size_t cut, size_t more)
+static size_t put_gzip(char *frame, size_t size, const void *bytes, size_t n, size_t cut,
+                       size_t more)
 {
     z_stream stream = {0};
 
