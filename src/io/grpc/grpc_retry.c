@@ -30,7 +30,7 @@ static size_t write_details(enum grpc_code code, const char *text, tg_ms wait,
     any.type_url = unchanged(TYPE_URL);
     any.value.len = google__rpc__retry_info__pack(&info, packed_info);
     any.value.data = packed_info;
-    status.code = code;
+    status.code = (int32_t)code;
     if (text != NULL && strlen(text) <= GRPC_RETRY_TEXT_MAX)
         status.message = unchanged(text);
     status.n_details = 1;

@@ -34,7 +34,7 @@ static void send_error(struct grpc_call *call, reflection_response *response, en
     char text[200];
 
     snprintf(text, sizeof text, "there is no %s %.100s here", what, name);
-    error.error_code = code;
+    error.error_code = (int32_t)code;
     error.error_message = code == GRPC_NOT_FOUND ? text : unchanged(what);
     response->message_response_case = SAYS(ERROR_RESPONSE);
     response->error_response = &error;

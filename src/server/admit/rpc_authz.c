@@ -99,7 +99,7 @@ static void answer_init(struct answer *answer, enum grpc_code code)
 {
     AUTHZ(check_response__init)(&answer->message);
     AUTHZ(status__init)(&answer->status);
-    answer->status.code = code;
+    answer->status.code = (int32_t)code;
     answer->message.status = &answer->status;
     answer->n = answer->used = 0;
 }
