@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
 import http2 from 'node:http2';
 import https from 'node:https';
 import os from 'node:os';
@@ -43,6 +44,13 @@ function certificate(t) {
     execFileSync('openssl', make.split(' '), { stdio: 'ignore' });
     return { cert, key };
 }
+
+/* How many connections wait, or are open, at the local sockets in a folder. */
+const waiting = (folder) =>
+    fs
+        .readFileSync('/proc/net/unix', 'utf8')
+        .split('\n')
+        .filter((line) => line.includes(folder) && line.includes('relay')).length;
 
 /* One exchange of HTTP/2: {status, fields, body, code}. */
 function exchange(session, more = {}) {
@@ -150,6 +158,22 @@ for (const [how, secured] of [
         await over(old);
         assert.equal((await gateway.spent()).calls, 6 + n);
     });
+
+test('requests of many kept connections at once wait for a new process that is slow to take them', async (t) => {
+    const { gateway } = await world(t);
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 400 });
+    t.after(() => agent.destroy());
+    const all = () => calls(400, () => chat(gateway, {}, { agent }));
+    for (const reply of await all()) assert.equal(reply.status, 200);
+    const old = await takeOver(t, gateway);
+    gateway.process.child.kill('SIGSTOP');
+    const late = all();
+    await until('the old process has read them', () => old.over || waiting(gateway.folder) >= 200);
+    gateway.process.child.kill('SIGCONT');
+    for (const reply of await late) assert.equal(reply.status, 200, String(reply.body));
+    await over(old);
+    assert.equal((await gateway.spent()).calls, 800);
+});
 
 /* ---- gRPC ---- */
 

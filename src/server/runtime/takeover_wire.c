@@ -30,7 +30,7 @@ int takeover_listen(const char *path, int type, struct tg_problem *problem)
     snprintf(address.sun_path, sizeof address.sun_path, "%.95s.%ld", path, (long)getpid());
     unlink(address.sun_path);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-        if (chmod(address.sun_path, S_IRUSR | S_IWUSR) == 0 && listen(fd, 128) == 0 &&
+        if (chmod(address.sun_path, S_IRUSR | S_IWUSR) == 0 && listen(fd, SOMAXCONN) == 0 &&
             rename(address.sun_path, path) == 0)
             return fd;
         unlink(address.sun_path);
