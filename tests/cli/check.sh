@@ -258,8 +258,8 @@ bad 'the cheaper model "n" does not exist' "$p
 models: {m: {price: {}, provider: p, cheaper: @n}}"
 bad 'the fallback of "m" is itself' "$p
 models: {m: {price: {}, provider: p, fallback: [@m]}}"
-bad 'the fallback "n" speaks the API anthropic; it must be one that speaks openai' "$p
-models: {m: {price: {}, provider: p, fallback: [@n]}, n: {price: {}, provider: q}}"
+good 'a model falls back to one of another API' "$p
+models: {m: {price: {}, provider: p, fallback: [n], cheaper: n}, n: {price: {}, provider: q}}"
 bad 'the model "x" does not exist; it must be one of the models' "$p
 models: {m: {price: {}, provider: p}}
 aliases: {a: @x}"
@@ -339,7 +339,7 @@ done
 warns 'providers.p.base_url ends in /v1, and so every path has it twice' \
     'providers: {p: {api: openai, base_url: @"https://h/v1/"}}'
 warns 'providers.p.path_prefix ends in /v1, and so every path has it twice' "$(provider 'path_prefix: @/a/v1')"
-bad 'providers.p.api is "cohere"; it must be one of openai | anthropic' \
+bad 'providers.p.api is "cohere"; it must be one of openai | openai-chat' \
     'providers: {p: {base_url: "http://h", api: @cohere}}'
 bad 'providers.p.path_prefix is "v1"; it must be a path' "$(provider 'path_prefix: @v1')"
 bad 'providers.p.path_prefix is "/a?b"; it must be a path' "$(provider 'path_prefix: @/a?b')"
@@ -487,9 +487,9 @@ bad 'protect[0].priorities.GET /a is "urgent"; it must be one of high | normal |
 
 # ---- Examples ----
 
-for example in openai anthropic azure-openai vllm; do
+for example in openai anthropic azure-openai vllm fallback; do
     check_example() {
-        OPENAI_API_KEY_1=x OPENAI_API_KEY_2=x ANTHROPIC_API_KEY=x AZURE_OPENAI_API_KEY=x VLLM_API_KEY=x \
+        OPENAI_API_KEY=x GEMINI_API_KEY=x OPENAI_API_KEY_1=x OPENAI_API_KEY_2=x ANTHROPIC_API_KEY=x AZURE_OPENAI_API_KEY=x VLLM_API_KEY=x \
             "$tollgate" check -c "examples/$example.yaml" >"$tmp/out" 2>"$tmp/err"
         status=$?
         cat "$tmp/out" "$tmp/err"

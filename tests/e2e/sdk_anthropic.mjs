@@ -176,9 +176,9 @@ test('anthropic: a wrong key and a wrong model are errors in its form', async (t
     );
     assert.equal(wrongKey.status, 401);
     assert.equal(wrongKey.error.error.type, 'authentication_error');
-    const wrongModel = await fails(client(gateway).messages.create(ask({ model: 'small' })));
-    assert.equal(wrongModel.status, 400);
-    assert.equal(wrongModel.error.error.type, 'invalid_request_error');
+    const wrongModel = await fails(client(gateway).messages.create(ask({ model: 'nobody' })));
+    assert.equal(wrongModel.status, 404);
+    assert.equal(wrongModel.error.error.type, 'not_found_error');
     assert.equal((await gateway.metrics()).calls_total, 2);
 });
 
@@ -186,5 +186,5 @@ test('anthropic: the list of models has its own form', async (t) => {
     const { gateway } = await world(t);
     const names = [];
     for await (const model of client(gateway).models.list()) names.push([model.id, model.type]);
-    assert.deepEqual(names, [['claude', 'model']]);
+    assert.deepEqual(names, [['small', 'model'], ['claude', 'model']]);
 });

@@ -132,9 +132,9 @@ test('openai: embeddings, responses and the list of models', async (t) => {
 
     const names = [];
     for await (const model of openai.models.list()) names.push(model.id);
-    assert.deepEqual(names, ['small']);
+    assert.deepEqual(names, ['small', 'claude']);
     assert.equal((await openai.models.retrieve('small')).id, 'small');
-    assert.equal((await fails(openai.models.retrieve('claude'))).status, 404);
+    assert.equal((await fails(openai.models.retrieve('nobody'))).status, 404);
 });
 
 /* ---- an upstream that says 429, with one key and no retries of ours: it surfaces ---- */
@@ -388,10 +388,10 @@ for (const [what, change, more, expected] of [
         { status: 404, code: 'model_not_found', name: 'NotFoundError' },
     ],
     [
-        'a model of the other API',
+        'a field that the model of another API has not',
         {},
-        { model: 'claude' },
-        { status: 400, code: 'wrong_api_for_model', name: 'BadRequestError' },
+        { model: 'claude', logit_bias: { 50256: -100 } },
+        { status: 400, code: 'invalid_request', name: 'BadRequestError' },
     ],
 ]) {
     test(`openai: ${what} is an error of its own class, and never retried`, async (t) => {

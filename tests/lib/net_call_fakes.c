@@ -514,11 +514,25 @@ const char *call_kit_long_body(void)
     return body;
 }
 
+const char *call_kit_large_body(void)
+{
+    enum { TEXT = 66 * 1024 };
+    static char body[TEXT + 256];
+    size_t n = (size_t)snprintf(body, sizeof body,
+                                "{\"model\":\"opus\",\"max_tokens\":10,\"messages\":[{\"role\":"
+                                "\"user\",\"content\":\"");
+
+    memset(body + n, 'a', TEXT);
+    snprintf(body + n + TEXT, sizeof body - n - TEXT, "\"}]}");
+    return body;
+}
+
 const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .limits_decided = call_limits_decided,
                                       .money_decided = call_money_decided,
                                       .key_decided = call_key_decided,
                                       .objects = &call_objects_ops,
+                                      .parsed = call_parsed,
                                       .job_put = kit_job_put,
                                       .job_cancel = kit_job_cancel,
                                       .job_end = kit_job_end,

@@ -34,7 +34,36 @@
     "{\"model\":\"opus\",\"max_tokens\":10,"                                                       \
     "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
 
-enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 32768, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
+enum { CALL_KIT_OUTS = 16, CALL_KIT_SENT = 96 * 1024, CALL_KIT_GOT = 96 * 1024 }; /* bytes */
+
+/* Chats with that model, which have to be translated, and what its provider answers. */
+#define CHAT_WITH_OPUS                                                                             \
+    "{\"model\":\"opus\",\"max_tokens\":10,"                                                       \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+#define STREAM_OF_OPUS                                                                             \
+    "{\"model\":\"opus\",\"max_tokens\":10,\"stream\":true,"                                       \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+#define MESSAGE                                                                                    \
+    "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"o\","               \
+    "\"content\":[{\"type\":\"text\",\"text\":\"hello\"}],\"stop_reason\":\"end_turn\","           \
+    "\"stop_sequence\":null,\"usage\":{\"input_tokens\":5,\"output_tokens\":3}}"
+#define MESSAGE_START                                                                              \
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\","       \
+    "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"o\",\"content\":[],"                  \
+    "\"stop_reason\":null,\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n"
+#define MESSAGE_TEXT                                                                               \
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"             \
+    "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"                                     \
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"             \
+    "\"delta\":{\"type\":\"text_delta\",\"text\":\"hello\"}}\n\n"
+#define MESSAGE_STOP                                                                               \
+    "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"           \
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":"          \
+    "\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":3}}\n\n"                    \
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+#define MESSAGE_ERROR                                                                              \
+    "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","            \
+    "\"message\":\"busy\"}}\n\n"
 
 /* A client and its request. */
 struct call_client {
@@ -198,7 +227,10 @@ void call_client_ask(struct call_client *client, const char *body);
 /* A body like CALL_KIT_BODY with so many values that it is read on a thread of the pool. Static. */
 const char *call_kit_long_body(void);
 
-/* The thread reads the body, and the call is told. */
+/* A chat with the model `opus`, so long that it is translated on a thread of the pool. Static. */
+const char *call_kit_large_body(void);
+
+/* The thread reads the body, or translates it, and the call is told. */
 void call_kit_parse(void);
 
 /* ---- providers ---- */

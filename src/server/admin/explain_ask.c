@@ -9,6 +9,7 @@
 
 #include "lib/core/num.h"
 #include "server/admin/explain_internal.h"
+#include "server/runtime/route_way.h"
 
 bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part)
 {
@@ -23,9 +24,9 @@ bool explain_left(const struct explanation *of, const char *user, tg_micro *left
 
 /* ---- the body ---- */
 
-static enum endpoint endpoint_for(enum wire_api api)
+static enum endpoint endpoint_for(const struct provider *provider)
 {
-    return api == WIRE_ANTHROPIC ? ENDPOINT_MESSAGES : ENDPOINT_CHAT;
+    return provider->config->api == CONFIG_ANTHROPIC ? ENDPOINT_MESSAGES : ENDPOINT_CHAT;
 }
 
 static bool make_body(struct explanation *of)
@@ -66,14 +67,14 @@ static bool make_body(struct explanation *of)
 }
 
 /* False: there is no memory, or `no_route` says what is wrong with it. */
-static bool read_body(struct explanation *of, enum wire_api api)
+static bool read_body(struct explanation *of, const struct provider *provider)
 {
     struct json_reader *reader = of->admin->reader;
     struct ask_problem problem;
 
     if (!make_body(of))
         return false;
-    if (ask_read_watching(reader, ASK_VALUES_MAX, endpoint_for(api), of->body, of->body_n,
+    if (ask_read_watching(reader, ASK_VALUES_MAX, endpoint_for(provider), of->body, of->body_n,
                           of->body_n + JSON_PADDING, of->config->watch, of->seen, &of->ask,
                           &problem))
         return true;
@@ -107,11 +108,14 @@ static bool pass_rules(struct explanation *of, const struct route *route, struct
 static void add_route(struct explanation *of, const struct route *route, const struct ask *ask)
 {
     struct explain_route *to = &of->routes[of->n_routes++];
+    enum dialect dialect;
+    enum route_way way = route_way(route->provider->config, ask->endpoint, &dialect);
     const struct quote_call asked = {.gateway = of->gateway,
                                      .tenant = of->tenant,
                                      .route = route,
                                      .ask = ask,
-                                     .is_listed = of->is_listed};
+                                     .is_listed = of->is_listed,
+                                     .is_translated = way == WAY_TRANSLATED};
     tg_micro left;
 
     *to = (struct explain_route){.route = route};
@@ -142,14 +146,14 @@ static size_t maybe_cheaper(const struct explanation *of, size_t model)
 }
 
 static void add_fallbacks(struct explanation *of, const struct config_model *asked,
-                          enum wire_api api, const struct ask *original)
+                          const struct ask *original)
 {
     struct ask_problem problem;
 
     for (size_t i = 0; i < asked->n_fallback && of->n_routes < EXPLAIN_ROUTES_MAX; i++) {
         const struct route *route = &of->generation->routes[asked->fallback[i]];
         struct ask ask = *original;
-        if (config_may_use(of->config, of->tenant, route->config) && route->provider->api == api &&
+        if (config_may_use(of->config, of->tenant, route->config) &&
             pass_rules(of, route, &ask, &problem))
             add_route(of, route, &ask);
     }
@@ -180,7 +184,7 @@ static void find_routes(struct explanation *of, size_t model, const struct route
     of->has_route = true;
     add_route(of, route, &of->ask);
     if (config != NULL)
-        add_fallbacks(of, config, named->provider->api, &original);
+        add_fallbacks(of, config, &original);
 }
 
 /* ---- the call ---- */
@@ -245,7 +249,7 @@ const char *explain_prepare(struct explanation *of)
         of->asked.user = NULL; /* the gateway reads no name there */
         of->money.user = (struct ledger_text){NULL, 0};
     }
-    if (read_body(of, named->provider->api))
+    if (read_body(of, named->provider))
         find_routes(of, model, named);
     if (!fill_call(of, of->has_route ? of->routes[0].route : named))
         return "call";

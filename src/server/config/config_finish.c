@@ -284,6 +284,13 @@ static void finish_headers(struct reader *reader, const struct yaml_node *node,
             config_lower(reader, provider->set_headers.list[i].name);
 }
 
+static const char *auth_header_of(enum config_api api)
+{
+    return api == CONFIG_ANTHROPIC ? "x-api-key"
+           : api == CONFIG_GEMINI  ? "x-goog-api-key"
+                                   : "authorization";
+}
+
 /* A prefix of its own is for the header that is called so everywhere. */
 static void finish_auth(struct reader *reader, const struct yaml_node *node,
                         struct config_provider *provider)
@@ -291,7 +298,7 @@ static void finish_auth(struct reader *reader, const struct yaml_node *node,
     const struct yaml_node *header = yaml_tree_get(yaml_tree_get(node, "auth"), "header");
 
     if (provider->auth_header == NULL)
-        provider->auth_header = provider->api == CONFIG_ANTHROPIC ? "x-api-key" : "authorization";
+        provider->auth_header = auth_header_of(provider->api);
     if (provider->auth_prefix == NULL)
         provider->auth_prefix =
             strcmp(provider->auth_header, "authorization") == 0 ? "Bearer " : "";

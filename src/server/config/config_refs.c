@@ -138,33 +138,15 @@ static void check_key_limits(struct references *refs, const struct yaml_node *mo
                          own != NULL ? model->key->text : provider->key->text);
 }
 
-static const char *api_of(struct references *refs, const struct yaml_node *model)
-{
-    const struct yaml_node *name = yaml_tree_get(model, "provider");
-    const struct yaml_node *api =
-        is_known_text(name) ? yaml_tree_get(find_node(&refs->providers, name), "api") : NULL;
-
-    return is_known_text(api) ? api->text : NULL;
-}
-
 /* Checks another model that may serve in the place of this one. */
 static void check_substitute(struct references *refs, const struct yaml_node *model,
                              const struct yaml_node *name, const char *what)
 {
     const struct yaml_node *other = resolve(refs, &refs->models, name, what, "the models");
 
-    if (other == NULL)
-        return;
-    if (other == model) {
+    if (other == model)
         config_error(refs->reader, name, "the %s of \"%.60s\" is itself; it must be another model",
                      what, name->written);
-        return;
-    }
-    const char *api = api_of(refs, model), *others = api_of(refs, other);
-    if (api != NULL && others != NULL && strcmp(api, others) != 0)
-        config_error(refs->reader, name,
-                     "the %s \"%.60s\" speaks the API %s; it must be one that speaks %s", what,
-                     name->written, others, api);
 }
 
 static void check_model(struct references *refs, const struct yaml_node *node)

@@ -59,7 +59,14 @@ struct config_caller {
     struct config_concurrency concurrency; /* its own; law vegas by default; queue as below */
 };
 
-enum config_api { CONFIG_OPENAI, CONFIG_ANTHROPIC };
+/* What a provider speaks. CONFIG_OPENAI has both of OpenAI's, chat and responses. */
+enum config_api {
+    CONFIG_OPENAI,
+    CONFIG_OPENAI_CHAT,
+    CONFIG_OPENAI_RESPONSES,
+    CONFIG_ANTHROPIC,
+    CONFIG_GEMINI
+};
 
 struct config_pair {
     const char *name, *value;
@@ -113,9 +120,9 @@ struct config_provider {
     const char *name;
     struct config_url base;
     enum config_api api;
-    const char *path_prefix; /* "" by default */
-    const char *auth_header; /* lower case; by default authorization, or x-api-key for anthropic */
-    const char *auth_prefix; /* "Bearer ", or "" */
+    const char *path_prefix;         /* "" by default */
+    const char *auth_header;         /* lower case; by default what the API wants */
+    const char *auth_prefix;         /* "Bearer ", or "" */
     struct config_pairs query;       /* escaped, as they are sent */
     struct config_pairs set_headers; /* names in lower case */
     struct config_names drop_headers;
@@ -207,6 +214,7 @@ struct config_model {
     bool cache_write_implicit; /* prompts are written to a cache unasked */
     int64_t tool_prompt;       /* tokens that the provider adds to a call with tools */
     int64_t rounds;            /* passes of a call with tools that the provider runs, at most */
+    bool lossy;                /* translate: lossy */
     enum config_unbounded on_unbounded;
     int64_t clamp_to; /* 0: the most it writes */
     double bytes_per_token;

@@ -5,8 +5,8 @@
 
 static const struct schema_key auth_keys[] = {
     VALUE("header", SCHEMA_FIELD, false, NULL, NULL, AT(config_provider, auth_header),
-          "the header that carries the key; if left out, `authorization`, or `x-api-key` for the "
-          "API anthropic"),
+          "the header that carries the key; if left out, `authorization`, `x-api-key` for the API "
+          "anthropic, or `x-goog-api-key` for gemini"),
     VALUE("prefix", SCHEMA_LINE, false, NULL, NULL, AT(config_provider, auth_prefix),
           "text before the key; if left out, `\"Bearer \"` in `authorization` and nothing "
           "elsewhere"),
@@ -85,9 +85,9 @@ static const struct schema_key provider_keys[] = {
     {.name = "api",
      .kind = SCHEMA_WORD,
      .required = true,
-     .words = "openai|anthropic",
+     .words = "openai|openai-chat|openai-responses|anthropic|gemini",
      .offset = AT(config_provider, api),
-     .help = "the API it speaks"},
+     .help = "the API it speaks; openai: chat and responses, one of the others: that alone"},
     VALUE("path_prefix", SCHEMA_PATH, false, NULL, "\"\"", AT(config_provider, path_prefix),
           "a prefix for every path"),
     SECTION("auth", &auth, 0, "how a key is sent"),
@@ -279,6 +279,9 @@ static const struct schema_key model_keys[] = {
           "input tokens that the provider adds to a call with tools"),
     COUNT("rounds", 1, 1000, "10", AT(config_model, rounds),
           "passes over the input of a call with tools that the provider runs, at most"),
+    SWITCH("translate", "strict|lossy", "strict", AT(config_model, lossy),
+           "what becomes of a field of a call in another API for which its provider has none: the "
+           "call is refused, or the field is left out and named"),
     WORD("on_unbounded", "allow|clamp|refuse", "allow", AT(config_model, on_unbounded),
          "what happens to a call that does not bound its output"),
     COUNT("clamp_to", 1, NUMBER_MAX, NULL, AT(config_model, clamp_to),
@@ -292,9 +295,9 @@ static const struct schema_key model_keys[] = {
     SECTION("breaker", &breaker, 0, "when a failing key is taken out of use"),
     SECTION("affinity", &affinity, 0, "calls that belong together use one key"),
     LIST_OF("fallback", SCHEMA_NAME, NULL, NOWHERE,
-            "models of the same API to use when this one cannot serve, in this order"),
+            "models to use when this one cannot serve, in this order; of any provider"),
     VALUE("cheaper", SCHEMA_NAME, false, NULL, NULL, NOWHERE,
-          "a model to use when a budget runs low"),
+          "a model to use when a budget runs low; of any provider"),
     SECTIONS("rules", &schema_rules, AT(config_model, rules.list), AT(config_model, rules.n),
              "rules for the fields and headers of its calls"),
     END,

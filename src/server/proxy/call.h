@@ -10,6 +10,8 @@
  *   READING    the body arrives; memory and fairness have been checked (call_in.c)
  *   PARSING    a thread of the pool reads the body, which is too long for a turn of the loop
  *   AT_OBJECTS waits for the remote store to say whose objects it names (call_objects.c)
+ *   TRANSLATING
+ *              a thread of the pool writes the body in the provider's dialect (call_translate.c)
  *   AT_SLOT    waits for a slot of its route (call_admit.c)
  *   AT_GATE    waits for a slot of the gateway's gate, which also decides policy, rate and cost
  *   AT_LIMITS  waits for the remote store to decide rate and cost
@@ -74,8 +76,8 @@
 
 /* The machine. For each state its letter, and for each event, in the order above, the states that
  * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
- * this state. "+" stands for "smkao": the call goes on with its next attempt as far as nothing has
- * to be waited for (slot, money, key, request), or it is answered on the way. "*" stands for
+ * this state. "+" stands for "tsmkao": the call goes on with its next attempt as far as nothing has
+ * to be waited for (thread, slot, money, key, request), or it is answered on the way. "*" stands for
  * "+gl", and j: it begins.
  *
  *                    HEAD
@@ -100,6 +102,7 @@
     X(READING,    r, "-   ro  *b  -   -   -   -   -   -   -   -   -   -   -   -   f   -   ")       \
     X(PARSING,    b, "-   -   -   *f  -   -   -   -   -   -   -   -   -   -   -   bf  f   ")       \
     X(AT_OBJECTS, j, "-   -   -   -   -   -   -   -   -   +gl -   -   -   -   -   f   -   ")       \
+    X(TRANSLATING,t, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   -   tf  f   ")       \
     X(AT_SLOT,    s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
     X(AT_GATE,    g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
     X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")       \
@@ -107,7 +110,7 @@
     X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")       \
     X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")       \
     X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   -   w   o   o   w   df  -   ")       \
+    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   -   wo  o   o   w   df  -   ")       \
     X(DRAINING,   d, "-   -   -   -   -   f   -   -   -   -   d   d   f   f   -   -   f   ")       \
     X(OVER,       o, "-   o   o   -   -   -   -   -   -   -   -   -   -   -   o   f   -   ")       \
     X(FREED,      f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
@@ -151,6 +154,7 @@ struct call_env {
     void (*key_decided)(struct remote_key_claim *key, enum tg_err err,
                         const struct tg_key_hold *hold);
     const struct remote_objects_ops *objects;
+    void (*parsed)(void *call);
 
     /* The gateway's pool of threads. */
     bool (*job_put)(struct net_pool *pool, struct net_lane *lane, struct net_job *job);
@@ -275,8 +279,8 @@ struct attempt {
     struct body_edit edit;
 };
 
-/* A body that is read on a thread of the pool. While `out` is true, what it reads and writes (the
- * body, the ask, what was seen, and this) is that thread's. */
+/* A body that is read or translated on a thread of the pool. While `out` is true, what it reads and
+ * writes (the body, the ask, what was seen, the translation, and this) is that thread's. */
 struct call_parse {
     struct net_job job;
     bool out;  /* the job waits or runs, or its PARSED is on its way */
@@ -360,9 +364,12 @@ struct call {
     size_t model;        /* the model asked for, after aliases; CONFIG_NONE: it is not listed */
     struct route *route; /* the route that serves it now; null: a passthrough */
     size_t next_fallback;
-    tg_ms deadline; /* when its reply has to have begun; 0: no such time */
-    tg_ms ends_at;  /* when its reply has to have ended; 0: no such time */
-    tg_ms total_at; /* the same by our own time-out alone */
+    struct call_translation *translation; /* null: the route speaks the client's dialect */
+    bool checked;                         /* it is known to which fallbacks it can be carried */
+    uint64_t uncarried;                   /* those that it cannot: a bit each, in their order */
+    tg_ms deadline;                       /* when its reply has to have begun; 0: no such time */
+    tg_ms ends_at;                        /* when its reply has to have ended; 0: no such time */
+    tg_ms total_at;                       /* the same by our own time-out alone */
 
     struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
@@ -388,6 +395,7 @@ struct call {
 
     char *held; /* bytes of a reply that must not go out yet */
     size_t held_n, held_room;
+    bool held_foreign; /* they are in another dialect than the client's */
     struct sse sse;
     struct meter meter;
 
@@ -473,6 +481,9 @@ void call_in_body(struct call *call, struct slice bytes);
 enum call_verdict call_in_read(struct call *call);
 enum call_verdict call_in_parsed(struct call *call);
 
+/* Answers a call that counts tokens where its provider does not: by our estimate, marked as one. */
+enum call_verdict call_answer_estimate(struct call *call);
+
 /* ---- call_rules.c: rules for fields and headers ---- */
 
 /* Asks the rules of the tenant and of the model of `route`; null: a passthrough, whose body is not
@@ -511,6 +522,44 @@ bool call_objects_data(struct call *call, struct slice bytes);
 void call_objects_event(struct call *call);
 
 void call_objects_free(struct call *call);
+
+/* ---- call_way.c: which way it takes to a route ---- */
+
+/* Whether the call can go to the route at all. */
+bool call_is_reached(const struct call *call, const struct route *route);
+
+/* Whether it would have to be translated for the route. */
+bool call_is_foreign(const struct call *call, const struct route *route);
+
+/* Whether it counts tokens at a provider that does not. */
+bool call_is_estimated(const struct call *call);
+
+/* Whether the fallback with that number takes what the call says. */
+bool call_is_carried(const struct call *call, size_t fallback);
+
+/* Gives back the body alone; or all that is known of the translation. */
+void call_translation_forget_body(struct call *call);
+void call_translation_free(struct call *call);
+
+/* ---- call_translate.c: the request in the provider's dialect ---- */
+
+/* Writes the body for its route, where that speaks another dialect than the client; or has a thread
+ * of the pool write it: then PARSED comes. */
+enum call_verdict call_translate(struct call *call);
+enum call_verdict call_translated(struct call *call);
+
+/* The same once more, with a bound of its output. False: there is no memory, and the call may have
+ * been answered. */
+bool call_translate_bounded(struct call *call, int64_t bound);
+
+/* The provider's name for that bound. Static. */
+const char *call_translated_bound(const struct call *call);
+
+/* Where it goes at its provider, with a query. */
+void call_translated_path(const struct call *call, struct text_out *out);
+
+/* Whether a header of the client's goes along. */
+bool call_translated_forwards(struct slice name);
 
 /* ---- call_admit.c: places ---- */
 

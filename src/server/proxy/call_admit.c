@@ -324,7 +324,8 @@ static bool may_fall_back(struct call *call, size_t model)
     struct ask_problem problem;
 
     return config_may_use(config, call_tenant(call), &config->models[model]) &&
-           call->generation->routes[model].provider->api == call->api &&
+           call_is_reached(call, &call->generation->routes[model]) &&
+           call_is_carried(call, call->next_fallback) &&
            call_objects_at(call, call->generation->routes[model].provider) &&
            call_rules_apply(call, &call->generation->routes[model], &problem);
 }

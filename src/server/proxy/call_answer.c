@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "server/dialect/upstream_wait.h"
-#include "server/proxy/call.h"
+#include "server/proxy/call_translation.h"
 
 enum { HELD_MAX = 64 * 1024 }; /* bytes of a reply that are kept back; the rest is dropped */
 
@@ -42,7 +42,7 @@ static void call_answer_hold(struct call *call, struct slice bytes)
 
 /* ---- to the client ---- */
 
-static void pass(struct call *call, struct slice bytes)
+void call_answer_pass(struct call *call, struct slice bytes)
 {
     if (call->in == NULL || bytes.n == 0)
         return;
@@ -58,7 +58,7 @@ static void pass(struct call *call, struct slice bytes)
 /* What is left of a list. */
 static void pass_listed(void *call, struct slice bytes)
 {
-    pass(call, bytes);
+    call_answer_pass(call, bytes);
 }
 
 void call_answer_room(struct call *call)
@@ -103,7 +103,7 @@ static bool is_shown(const struct http_hops *hops, struct slice name)
 
 /* The head of the provider's reply, with ours added. The body of the request is not needed any
  * more: nothing is tried again from here on. */
-static void begin_reply(struct call *call, const struct http_head *from)
+void call_answer_begin(struct call *call, const struct http_head *from)
 {
     struct slice id_name =
         call->api == WIRE_ANTHROPIC ? SLICE("request-id") : SLICE("x-request-id");
@@ -130,6 +130,9 @@ static void begin_reply(struct call *call, const struct http_head *from)
         http_fields_add(&fields, SLICE("x-tollgate-model"), slice_of(call->route->config->name));
     if (call->notes.changed[0] != '\0')
         http_fields_add(&fields, SLICE("x-tollgate-changed"), slice_of(call->notes.changed));
+    if (call->translation != NULL && call->translation->dropped.n > 0)
+        http_fields_add(&fields, SLICE("x-tollgate-dropped"),
+                        slice_of(call->translation->dropped.names));
     char clamped[64];
     if (call->attempt.clamped != NULL) {
         int bytes = snprintf(clamped, sizeof clamped, "%s=%" PRId64, call->attempt.clamped,
@@ -147,7 +150,7 @@ static void begin_reply(struct call *call, const struct http_head *from)
                              .length =
                                  call->attempt.injected || call->objects.lists ? -1 : from->length};
     http_inbound_reply(call->in, &head);
-    pass(call, (struct slice){call->held, call->held_n});
+    call_answer_pass(call, (struct slice){call->held, call->held_n});
     call->held_n = 0;
     call_forget_body(call);
 }
@@ -241,22 +244,26 @@ void call_answer_head(struct call *call, const struct http_head *from)
     attempt->packed = is_packed(from);
     attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
     attempt->passes =
-        failure_of(from->status) == FAILURE_NONE && (from->status != 400 || attempt->packed);
+        failure_of(from->status) == FAILURE_NONE &&
+        (call->translation != NULL ? from->status < 300 : from->status != 400 || attempt->packed);
     /* Their dates are the wall clock's, and keys go by the steady one. */
     tg_ms until = upstream_wait(from->fields, from->n_fields, call_wall(call));
     attempt->cool_until = until > 0 ? until - call_wall(call) + call_now(call) : 0;
     if (call->slot.state == ADMISSION_ADMITTED)
         state_room(call, from);
     call->held_n = 0;
+    call->held_foreign = call->translation != NULL;
     sse_fini(&call->sse);
     sse_init(&call->sse);
     usage_scan_init(&call->scan);
     meter_init(&call->meter, call->endpoint);
     call_objects_reply(call, from->status, pass_listed);
-    if (attempt->passes && !attempt->events && call->in != NULL)
-        begin_reply(call, from);
-    else
-        attempt->head = from;
+    attempt->head = from;
+    if (call->translation != NULL) {
+        call_translated_head(call);
+    } else if (attempt->passes && !attempt->events && call->in != NULL) {
+        call_answer_begin(call, from);
+    }
 }
 
 /* ---- its body ---- */
@@ -276,10 +283,10 @@ static enum call_failure take_event(struct call *call, const struct sse_event *e
             call_answer_hold(call, event->raw);
             return FAILURE_NONE;
         }
-        begin_reply(call, call->attempt.head);
+        call_answer_begin(call, call->attempt.head);
     }
     if (!(call->attempt.injected && seen.usage_only))
-        pass(call, event->raw);
+        call_answer_pass(call, event->raw);
     return FAILURE_NONE;
 }
 
@@ -296,6 +303,15 @@ static void tell_first_byte(struct call *call, const struct admission_run *run)
     call_record_first_byte(call, run, number, attempt->first_at, sample_ms);
 }
 
+/* The client has been told that its reply ends in an error, or has to be: nothing more is read. */
+static void end_early(struct call *call)
+{
+    bool theirs = translation_error(&call->translation->translation) != NULL;
+
+    call_settle(call, theirs ? TG_KEY_FAILED : TG_KEY_CANCELLED, CHARGE_USED);
+    call_answer_broken(call, theirs ? TG_OUTCOME_DROPPED : TG_OUTCOME_CANCELLED);
+}
+
 enum call_failure call_answer_data(struct call *call, struct slice bytes)
 {
     struct attempt *attempt = &call->attempt;
@@ -310,19 +326,23 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
             tell_first_byte(call, &call->gate);
         }
     }
-    if (attempt->events) {
+    if (call->translation != NULL && attempt->passes) {
+        failure = call_translated_data(call, bytes);
+        if (call->state == CALL_ANSWERING && call_translated_is_lost(call))
+            end_early(call);
+    } else if (attempt->events) {
         sse_feed(&call->sse, bytes.at, bytes.n);
         while (failure == FAILURE_NONE && sse_next(&call->sse, &event))
             failure = take_event(call, &event);
     } else if (attempt->passes) {
         usage_scan_feed(&call->scan, bytes.at, bytes.n);
         if (!call_objects_data(call, bytes))
-            pass(call, bytes);
-    } else if (attempt->status == 400 && call->state == CALL_ASKING &&
+            call_answer_pass(call, bytes);
+    } else if (attempt->status == 400 && call->state == CALL_ASKING && !call->held_foreign &&
                bytes.n > HELD_MAX - call->held_n) {
         attempt->passes = true; /* no provider needs so many words to ask for money */
-        begin_reply(call, attempt->head);
-        pass(call, bytes);
+        call_answer_begin(call, attempt->head);
+        call_answer_pass(call, bytes);
     } else if (!attempt->packed) {
         call_answer_hold(call, bytes);
     }
@@ -331,10 +351,17 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
 
 /* ---- its end ---- */
 
-/* An error that nothing will cure, as the provider put it. */
+/* An error that nothing will cure, as the provider put it; in the client's form, where it is in
+ * another. */
 static void answer_held(struct call *call)
 {
+    const enum dialect form = call->api == WIRE_ANTHROPIC ? DIALECT_ANTHROPIC : DIALECT_CHAT;
+    struct slice body = {call->held, call->held_n};
+    struct neutral_error error;
+    struct json_writer out;
     char id[REPLY_ID_MAX];
+
+    json_writer_init(&out);
     assert(call->in != NULL && call->status == 0);
     struct http_field fields[] = {
         {SLICE("content-type"), SLICE("application/json")},
@@ -344,11 +371,18 @@ static void answer_held(struct call *call)
     };
     struct http_head reply = {.status = call->failed_status, .fields = fields, .n_fields = 3};
 
-    call->status = call->failed_status;
+    if (call->held_foreign) {
+        neutral_error_read(call->worker->reader, call->failed_status, body, &error);
+        neutral_error_write(&error, form, &out);
+        reply.status = neutral_error_status(&error, form);
+        body = text_out_written(&out.text);
+    }
+    call->status = reply.status;
     call->reason = REPLY_UPSTREAM_ERROR;
-    call->bytes_out = (int64_t)call->held_n;
+    call->bytes_out = (int64_t)body.n;
     assert(call->state != CALL_OVER);
-    http_inbound_send(call->in, &reply, (struct slice){call->held, call->held_n});
+    http_inbound_send(call->in, &reply, body);
+    json_writer_fini(&out);
     call_release(call, TG_OUTCOME_CANCELLED);
     call_move(call, CALL_OVER);
 }
@@ -356,7 +390,8 @@ static void answer_held(struct call *call)
 /* A page of some machine on the way is not what an SDK looks for in an error. */
 bool call_answer_held(struct call *call)
 {
-    if (call->failed_status < 500 || call->held_n == 0 || call->held[0] != '{')
+    if (call->failed_status < 500 || call->held_n == 0 ||
+        (call->held[0] != '{' && !(call->held_foreign && call->held[0] == '[')))
         return false;
     answer_held(call);
     return true;
@@ -383,9 +418,20 @@ static enum tg_key_outcome outcome_of_reply(const struct call *call)
 {
     if (call->attempt.status >= 400)
         return TG_KEY_REJECTED;
-    if (!call->attempt.events || !call->meter.failed)
+    if (call->translation != NULL || !call->attempt.events || !call->meter.failed)
         return TG_KEY_OK;
     return call->meter.limited ? TG_KEY_LIMITED : TG_KEY_FAILED;
+}
+
+/* What the provider has against the request, in the client's form. */
+static bool answer_foreign_error(struct call *call)
+{
+    struct neutral_error error;
+
+    neutral_error_read(call->worker->reader, call->attempt.status,
+                       (struct slice){call->held, call->held_n}, &error);
+    call->held_n = 0;
+    return call_translated_error(call, &error);
 }
 
 enum call_failure call_answer_end(struct call *call)
@@ -403,10 +449,20 @@ enum call_failure call_answer_end(struct call *call)
     attempt->ended = true;
     if (!attempt->passes)
         failure = judge_held(call);
+    else if (call->translation != NULL)
+        failure = call_translated_end(call);
     if (failure != FAILURE_NONE)
         return failure;
-    if (call->state == CALL_ASKING)
-        begin_reply(call, attempt->head); /* a 400, or a stream without any event */
+    if (call->state == CALL_ANSWERING && call_translated_is_lost(call)) {
+        end_early(call);
+        return FAILURE_NONE;
+    }
+    if (call->state == CALL_ASKING && call->held_foreign) {
+        if (!answer_foreign_error(call))
+            return FAILURE_MEMORY;
+    } else if (call->state == CALL_ASKING) {
+        call_answer_begin(call, attempt->head); /* a 400, or a stream without any event */
+    }
     enum tg_key_outcome outcome = outcome_of_reply(call);
     call_settle(call, outcome, CHARGE_USED);
     call_release(call, outcome == TG_KEY_OK       ? TG_OUTCOME_OK
@@ -426,7 +482,9 @@ void call_answer_broken(struct call *call, enum tg_outcome outcome)
 
     assert(call->state == CALL_ANSWERING || call->state == CALL_DRAINING);
     call->reason = REPLY_UPSTREAM_ERROR;
-    if (call->in && call->attempt.events) {
+    if (call->in && call->translation != NULL) {
+        call_translated_broken(call);
+    } else if (call->in && call->attempt.events) {
         refusal_init(&why, REPLY_UPSTREAM_ERROR, "the provider broke off its answer");
         http_inbound_write(call->in, reply_event(&why, call->api, &reply));
         http_inbound_finish(call->in);

@@ -23,7 +23,7 @@
 #include <assert.h>
 
 #include "lib/core/num.h"
-#include "server/proxy/call.h"
+#include "server/proxy/call_translation.h"
 
 /* A token of any known vocabulary has 128 bytes at most: fewer tokens than this cannot have made
  * the text. */
@@ -38,6 +38,23 @@ struct evidence {
     bool final;                 /* what the reading says of the output is the last word */
 };
 
+/* A whole reply that was cut has not been read: all of it is taken for text. */
+static void collect_translated(const struct call *call, struct evidence *seen)
+{
+    const struct call_translation *translation = call->translation;
+    const struct translation *reply = &translation->translation;
+    const struct attempt *attempt = &call->attempt;
+
+    if (!translation->replying)
+        return;
+    seen->reading = reply->reader.usage;
+    seen->text_bytes = reply->text_bytes;
+    if (!attempt->events && !attempt->ended)
+        seen->text_bytes = (int64_t)translation->reply.n;
+    seen->whole = translation_ended(reply) && translation_error(reply) == NULL;
+    seen->final = reply->final;
+}
+
 static void collect_evidence(struct call *call, struct evidence *seen)
 {
     const struct attempt *attempt = &call->attempt;
@@ -45,7 +62,9 @@ static void collect_evidence(struct call *call, struct evidence *seen)
     *seen = (struct evidence){.whole = false};
     if (attempt->status == 0)
         return;
-    if (attempt->events) {
+    if (call->translation != NULL) {
+        collect_translated(call, seen);
+    } else if (attempt->events) {
         seen->reading = call->meter.reading;
         seen->passes = call->meter.passes;
         seen->text_bytes = call->meter.text_bytes;

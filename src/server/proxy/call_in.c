@@ -18,6 +18,7 @@
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/dialect/client_timeout.h"
+#include "server/dialect/estimate.h"
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/request_head.h"
 #include "server/obs/metrics.h"
@@ -176,10 +177,12 @@ static void refuse_by_rule(struct call *call, const struct ask_problem *problem)
 
 /* ---- the list of models ---- */
 
-static void send_json(struct call *call, const struct json_writer *out)
+/* `mark`, if it is not empty, says what of it is an estimate. */
+static void send_json(struct call *call, const struct json_writer *out, struct slice mark)
 {
-    struct http_field fields[] = {{SLICE("content-type"), SLICE("application/json")}};
-    struct http_head head = {.status = 200, .fields = fields, .n_fields = 1};
+    struct http_field fields[] = {{SLICE("content-type"), SLICE("application/json")},
+                                  {SLICE("x-tollgate-estimated"), mark}};
+    struct http_head head = {.status = 200, .fields = fields, .n_fields = mark.n > 0 ? 2 : 1};
 
     call->status = 200;
     call->bytes_out = (int64_t)out->text.size;
@@ -209,9 +212,29 @@ static void list_models(struct call *call, const struct endpoint_match *match)
             refusal_init(&why, REPLY_MODEL_NOT_FOUND, NULL);
         call_refuse(call, &why);
     } else {
-        send_json(call, &out);
+        send_json(call, &out, (struct slice){NULL, 0});
     }
     json_writer_fini(&out);
+}
+
+enum call_verdict call_answer_estimate(struct call *call)
+{
+    struct json_writer out;
+    struct refusal why;
+
+    json_writer_init(&out);
+    json_write_object(&out);
+    json_write_key(&out, "input_tokens");
+    json_write_integer(&out, estimate_prompt(&call->ask, &call->route->estimate));
+    json_write_object_end(&out);
+    if (out.text.failed) {
+        refusal_of_memory(&why);
+        call_refuse_admitted(call, &why);
+    } else {
+        send_json(call, &out, SLICE("input_tokens"));
+    }
+    json_writer_fini(&out);
+    return CALL_ANSWERED;
 }
 
 /* ---- the head ---- */
@@ -406,7 +429,8 @@ static size_t maybe_cheaper(const struct call *call, size_t model)
     double part;
 
     if (config->cheaper == CONFIG_NONE || tenant->allow_cheaper <= 0 ||
-        !may_use(call, &call->generation->config.models[config->cheaper]))
+        !may_use(call, &call->generation->config.models[config->cheaper]) ||
+        !call_is_reached(call, &call->generation->routes[config->cheaper]))
         return model;
     return call_money_left(call, (struct slice){0}, &left, &part) && part < tenant->allow_cheaper
                ? config->cheaper
@@ -431,10 +455,11 @@ static bool find_route(struct call *call)
     } else if (!may_use(call, &config->models[call->model])) {
         refusal_init(&why, REPLY_MODEL_NOT_ALLOWED, "this key may not use the model '%.*s'",
                      (int)name.n, name.at);
-    } else if (call->generation->routes[call->model].provider->api != call->api) {
+    } else if (!call_is_reached(call, &call->generation->routes[call->model])) {
         refusal_init(&why, REPLY_WRONG_API_FOR_MODEL,
-                     "model '%.*s' is served by the %s API, not at this path", (int)name.n, name.at,
-                     call->api == WIRE_OPENAI ? "Anthropic" : "OpenAI");
+                     "model '%.*s' cannot be called at this path: the API of its provider has no "
+                     "counterpart of it",
+                     (int)name.n, name.at);
     } else {
         call->route = &call->generation->routes[maybe_cheaper(call, call->model)];
         return true;

@@ -64,7 +64,8 @@ static void quote_call_of(const struct call *call, struct quote_call *asked)
                                  .tenant = call_tenant(call),
                                  .route = call->route,
                                  .ask = &call->ask,
-                                 .is_listed = call->model != CONFIG_NONE};
+                                 .is_listed = call->model != CONFIG_NONE,
+                                 .is_translated = call->translation != NULL};
 }
 
 /* How many tokens each of its choices may write where so much can be reserved. */
@@ -91,8 +92,9 @@ static bool find_prefix_owner(const struct call *call, struct prefix_who *who)
         .provider = slice_of(call->route->provider->config->name),
         .model = model->upstream_model != NULL ? slice_of(model->upstream_model)
                                                : ask_slice(&call->ask.model),
-        .extra = http_find(&call->in->head, SLICE("anthropic-beta")),
     };
+    if (call->translation == NULL) /* else it does not go along */
+        who->extra = http_find(&call->in->head, SLICE("anthropic-beta"));
     return true;
 }
 

@@ -426,7 +426,7 @@ void call_objects_reply(struct call *call, int status, void (*pass)(void *call, 
 
     objects->lists = objects->learns = objects->learned = false;
     objects->made_n = 0;
-    if (status < 200 || status >= 300 || call->in == NULL)
+    if (status < 200 || status >= 300 || call->in == NULL || call->translation != NULL)
         return;
     bool listing = call->passthrough != NULL && !call->passthrough->shared && is_read_only(call) &&
                    !objects->in_path;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/proxy/call.h"
+#include "server/proxy/call_translation.h"
 
 enum {
     TARGET_MAX = 32 * 1024, /* bytes: the longest that is taken, and what providers add to it */
@@ -23,6 +23,7 @@ static const struct slice NOT_FORWARDED[] = {
     NAME("authorization"),
     NAME("x-api-key"),
     NAME("api-key"),
+    NAME("x-goog-api-key"),
     NAME("cookie"),
     NAME("openai-organization"),
     NAME("openai-project"),
@@ -86,6 +87,25 @@ static bool is_put_in(const struct rule_changes *changes, struct slice name)
     return false;
 }
 
+static bool is_set(const struct config_provider *provider, struct slice name)
+{
+    for (size_t i = 0; i < provider->set_headers.n; i++)
+        if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
+            return true;
+    return false;
+}
+
+/* What the provider's API wants of every request. */
+static void add_translated(const struct call *call, const struct config_provider *provider,
+                           struct http_fields *to)
+{
+    struct slice version = SLICE("anthropic-version");
+
+    http_fields_add(to, SLICE("content-type"), SLICE("application/json"));
+    if (call->translation->provider->dialect == DIALECT_ANTHROPIC && !is_set(provider, version))
+        http_fields_add(to, version, SLICE("2023-06-01"));
+}
+
 /* False: there are too many. Where one did not fit, nothing after it does: the last one tells. */
 static bool collect_fields(const struct call *call, const struct config_provider *provider,
                            const struct credential *credential, struct slice traceparent,
@@ -99,8 +119,11 @@ static bool collect_fields(const struct call *call, const struct config_provider
     for (size_t i = 0; i < from->n_fields; i++)
         if (is_forwarded(&hops, provider, auth, from->fields[i].name) &&
             (traceparent.n == 0 || !slice_equal(from->fields[i].name, trace)) &&
-            !is_put_in(&call->changes, from->fields[i].name))
+            !is_put_in(&call->changes, from->fields[i].name) &&
+            (call->translation == NULL || call_translated_forwards(from->fields[i].name)))
             http_fields_add(to, from->fields[i].name, from->fields[i].value);
+    if (call->translation != NULL)
+        add_translated(call, provider, to);
     for (size_t i = 0; i < call->changes.n; i++)
         if (call->changes.list[i].rule->is_header)
             http_fields_add(to, slice_of(call->changes.list[i].rule->name),
@@ -123,18 +146,51 @@ static void target_put(char *text, size_t size, size_t *n, struct slice more, bo
     *n += more.n;
 }
 
+/* The client's target without the parameter that may carry its key. What it is called is compared
+ * as a server would read it: "%6bey" is "key". */
+static void put_client_target(struct slice target, char *text, size_t size, size_t *n, bool *fits)
+{
+    const char *mark = memchr(target.at, '?', target.n), *end = target.at + target.n;
+    struct slice before = SLICE("?");
+
+    target_put(text, size, n, (struct slice){target.at, (size_t)((mark ? mark : end) - target.at)},
+               fits);
+    for (const char *at = mark; at != NULL && at < end;) {
+        const char *next = memchr(at + 1, '&', (size_t)(end - at - 1));
+        struct slice pair = {at + 1, (size_t)((next ? next : end) - at - 1)};
+        const char *equal = memchr(pair.at, '=', pair.n);
+        struct slice name = {pair.at, equal != NULL ? (size_t)(equal - pair.at) : pair.n};
+        char plain[4];
+        size_t plain_n;
+        if (!endpoint_unescape(name, plain, sizeof plain, &plain_n) ||
+            !slice_equal((struct slice){plain, plain_n}, SLICE("key"))) {
+            target_put(text, size, n, before, fits);
+            target_put(text, size, n, pair, fits);
+            before = SLICE("&");
+        }
+        at = next;
+    }
+}
+
 /* The provider's path, the endpoint's, the client's query and the provider's own. */
 static bool write_target(const struct call *call, const struct config_provider *provider,
                          char *text, size_t size, size_t *n)
 {
-    struct slice target = call->in->head.target;
-    bool query = memchr(target.at, '?', target.n) != NULL;
     bool fits = true;
 
     *n = 0;
     target_put(text, size, n, slice_of(provider->base.path), &fits);
     target_put(text, size, n, slice_of(provider->path_prefix), &fits);
-    target_put(text, size, n, target, &fits);
+    if (call->translation != NULL) {
+        struct text_out out;
+        text_out_fixed(&out, text + *n, size - *n);
+        call_translated_path(call, &out);
+        fits = fits && !out.failed;
+        *n += out.size;
+    } else {
+        put_client_target(call->in->head.target, text, size, n, &fits);
+    }
+    bool query = memchr(text, '?', *n) != NULL;
     for (size_t i = 0; i < provider->query.n; i++) {
         target_put(text, size, n, query ? SLICE("&") : SLICE("?"), &fits);
         target_put(text, size, n, slice_of(provider->query.list[i].name), &fits);
@@ -143,15 +199,6 @@ static bool write_target(const struct call *call, const struct config_provider *
         query = true;
     }
     return fits;
-}
-
-static const char *field_of_chats(const struct config_provider *provider)
-{
-    bool newer = provider->output_field == CONFIG_FIELD_MAX_COMPLETION_TOKENS ||
-                 (provider->output_field == CONFIG_FIELD_BY_HOST && provider->base.host != NULL &&
-                  strcmp(provider->base.host, "api.openai.com") == 0);
-
-    return newer ? "max_completion_tokens" : "max_tokens";
 }
 
 /* A request that is changed is never changed silently: header, log and metric tell. */
@@ -177,7 +224,7 @@ static void edit_body(struct call *call)
     if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
         edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
     assert(edited); /* the configuration's names are shorter than a body's may be */
-    const char *field = field_of_chats(call->route->provider->config);
+    const char *field = route_way_chat_bound(call->route->provider->config);
     if (call_rules_bound(call, &bound))
         edited = body_edit_set_bound(edit, &call->ask, bound, field);
     else if (most >= 0)
@@ -187,6 +234,17 @@ static void edit_body(struct call *call)
     field_rules_edit(&call->changes, &call->ask, edit);
     if (call->route->provider->config->inject_usage)
         call->attempt.injected = body_edit_include_usage(edit, &call->ask);
+}
+
+/* The body is written in another dialect already, but for a bound that money puts on it. */
+static bool bound_translated(struct call *call)
+{
+    if (call->attempt.most_output < 0)
+        return true;
+    if (!call_translate_bounded(call, call->attempt.most_output))
+        return false;
+    note_clamp(call, call_translated_bound(call));
+    return true;
 }
 
 /* 0 for a time that is none. */
@@ -224,7 +282,13 @@ bool call_request_send(struct call *call)
     assert(call->attempt.key != 0 && call->attempt.money.reservation != 0);
     if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
         return false;
-    if (call->route) {
+    if (call->translation != NULL) {
+        if (!bound_translated(call))
+            return false;
+        n = 1;
+        total = call->translation->body.n;
+        slices[0] = (struct slice){call->translation->body.bytes, total};
+    } else if (call->route) {
         edit_body(call);
         n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
     }

@@ -46,10 +46,12 @@ static bool check_vertex(const struct rule_call *asked, const struct rule_owner 
     return true;
 }
 
-static bool check_prices(const struct call *call, const struct config_model *model,
+/* Headers go to a provider of the client's own dialect alone. */
+static bool check_prices(const struct call *call, const struct route *route,
                          const struct rule_call *asked, const struct rule_owner *owners, size_t n,
                          struct ask_problem *problem)
 {
+    const struct config_model *model = route->config;
     const struct config *config = &call->generation->config;
     char value[RULE_TEXT_MAX];
 
@@ -60,6 +62,8 @@ static bool check_prices(const struct call *call, const struct config_model *mod
             return call_unpriced(problem, "", config->watch->fields[tier->field].name, value,
                                  "priced by the model's price.factors, or allowed by a rule");
     }
+    if (call_is_foreign(call, route))
+        return true;
     for (size_t i = 0; i < CONFIG_BETAS; i++) {
         const struct config_plain *beta = &config->betas[i];
         if (!field_rules_cover(owners, n, asked, &call->changes, beta->field, beta->plain, value))
@@ -123,7 +127,7 @@ bool call_rules_apply(struct call *call, const struct route *route, struct ask_p
     if (n > 0 && !field_rules_apply(owners, n, &asked, &call->changes, problem))
         return false;
     if (model != NULL && call_tenant(call)->hard_budget &&
-        !check_prices(call, model, &asked, owners, n, problem))
+        !check_prices(call, route, &asked, owners, n, problem))
         return false;
     if (call->changes.n > 0)
         call_put_in(call);

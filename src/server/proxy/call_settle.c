@@ -323,6 +323,7 @@ void call_renew(struct call *call)
 void call_forget_body(struct call *call)
 {
     body_buffer_free(&call->body, call->gateway);
+    call_translation_forget_body(call);
 }
 
 void call_release(struct call *call, enum tg_outcome outcome)
@@ -334,6 +335,7 @@ void call_release(struct call *call, enum tg_outcome outcome)
     leave_slot(call, &release);
     leave_gate(call, &release);
     call_forget_body(call);
+    call_translation_free(call);
     call_objects_free(call);
     free(call->held);
     call->held = NULL;

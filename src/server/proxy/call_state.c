@@ -38,8 +38,8 @@ bool call_may_follow(enum call_state from, enum call_event event, enum call_stat
     const char *cell = call_cell(from, event);
 
     return memchr(cell, letters[to], CELL) != NULL ||
-           (memchr(cell, '+', CELL) != NULL && strchr("smkao", letters[to]) != NULL) ||
-           (memchr(cell, '*', CELL) != NULL && strchr("smkaoglj", letters[to]) != NULL);
+           (memchr(cell, '+', CELL) != NULL && strchr("tsmkao", letters[to]) != NULL) ||
+           (memchr(cell, '*', CELL) != NULL && strchr("tsmkaoglj", letters[to]) != NULL);
 }
 
 const char *call_state_name(enum call_state state)
@@ -73,8 +73,10 @@ void call_check(const struct call *call)
     const bool attempts =
         call->state == CALL_ASKING || call->state == CALL_ANSWERING || call->state == CALL_DRAINING;
 
-    assert(call->in != NULL || call->state == CALL_DRAINING || call->state == CALL_PARSING);
-    assert(call->parse.out == (call->state == CALL_PARSING));
+    const bool on_thread = call->state == CALL_PARSING || call->state == CALL_TRANSLATING;
+
+    assert(call->in != NULL || call->state == CALL_DRAINING || on_thread);
+    assert(call->parse.out == on_thread);
     assert(call->in == NULL || call->in->owner == call);
     assert(!at_store || call->gateway->remote != NULL);
     assert((slot == ADMISSION_WAITING) == (call->state == CALL_AT_SLOT));
@@ -95,6 +97,10 @@ void call_check(const struct call *call)
     case CALL_AT_OBJECTS:
         assert(gate == ADMISSION_CHECKED && slot == ADMISSION_IDLE);
         assert(call->attempts == 0 && call->status == 0);
+        break;
+    case CALL_TRANSLATING:
+        assert(call->route != NULL && attempt->money.reservation == 0 && attempt->key == 0);
+        assert(slot == ADMISSION_IDLE);
         break;
     case CALL_AT_SLOT:
         assert(call->route != NULL && attempt->money.reservation == 0);

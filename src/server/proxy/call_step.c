@@ -29,6 +29,10 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
             verdict = call_objects_ask(call);
             break;
         case CALL_AT_OBJECTS:
+            at = CALL_TRANSLATING;
+            verdict = call->route ? call_translate(call) : CALL_PASSES;
+            break;
+        case CALL_TRANSLATING:
             at = CALL_AT_SLOT;
             verdict = call->route ? call_take_slot(call) : CALL_PASSES;
             break;
@@ -40,7 +44,8 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
         case CALL_AT_LIMITS:
         case CALL_PAUSING:
             at = CALL_AT_MONEY;
-            verdict = call_reserve_money(call);
+            verdict =
+                call_is_estimated(call) ? call_answer_estimate(call) : call_reserve_money(call);
             break;
         case CALL_AT_MONEY:
             at = CALL_AT_KEY;
@@ -63,7 +68,10 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
 /* An attempt has failed, and nothing of its reply has gone to the client. */
 static void call_fail(struct call *call, enum call_failure failure)
 {
-    call_settle(call, call_answer_outcome(failure), CHARGE_NOTHING);
+    bool ours = failure == FAILURE_MEMORY; /* it has come, and there is no room for it here */
+
+    call_settle(call, ours ? TG_KEY_CANCELLED : call_answer_outcome(failure),
+                ours ? CHARGE_USED : CHARGE_NOTHING);
     if (call->in != NULL)
         call_proceed(call, CALL_PAUSING, call_after_failure(call, failure));
 }
@@ -190,7 +198,8 @@ void call_step(struct call *call, enum call_event event, const struct call_input
     case CALL_ON_PARSED:
         call->parse.out = false;
         if (call->in != NULL)
-            call_proceed(call, CALL_PARSING, call_in_parsed(call));
+            call_proceed(call, from,
+                         from == CALL_PARSING ? call_in_parsed(call) : call_translated(call));
         break;
     case CALL_ON_WOKEN:
     case CALL_ON_TIMER:
@@ -336,6 +345,7 @@ const struct call_env call_env = {
     .money_decided = call_money_decided,
     .key_decided = call_key_decided,
     .objects = &call_objects_ops,
+    .parsed = call_parsed,
     .job_put = net_pool_put,
     .job_cancel = net_pool_cancel,
     .job_end = net_pool_end,

@@ -5,10 +5,7 @@
 
 static bool model_is_listed(const struct model_list *list, const struct config_model *model)
 {
-    const struct config_provider *provider = &list->config->providers[model->provider];
-
-    return config_may_use(list->config, list->tenant, model) &&
-           (provider->api == CONFIG_ANTHROPIC) == (list->api == WIRE_ANTHROPIC);
+    return config_may_use(list->config, list->tenant, model);
 }
 
 /* By the name that a client knows it by, which may be an alias. */

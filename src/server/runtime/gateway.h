@@ -46,8 +46,9 @@ struct gateway_counts {
     atomic_ullong calls;
     atomic_ullong refused[REPLY_COUNT];
     atomic_ullong retries, fallbacks, hangups, usage_missing, usage_absurd, clamped;
-    atomic_llong open;     /* requests between their head and their end */
-    atomic_llong buffered; /* bytes that buffered bodies take up */
+    atomic_ullong fallback_uncarried; /* calls that could not have gone to one of their fallbacks */
+    atomic_llong open;                /* requests between their head and their end */
+    atomic_llong buffered;            /* bytes that buffered bodies take up */
     atomic_ullong reloads, reloads_failed;
     atomic_bool reload_failed; /* the last reload failed */
 };

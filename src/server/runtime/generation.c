@@ -141,7 +141,6 @@ static bool make_providers(struct generation *generation, const struct generatio
     for (size_t i = 0; i < config->n_providers; i++) {
         struct provider *provider = &generation->providers[i];
         provider->config = &config->providers[i];
-        provider->api = provider->config->api == CONFIG_ANTHROPIC ? WIRE_ANTHROPIC : WIRE_OPENAI;
         provider->origin = origin_before(before, provider->config);
         if (provider->origin == NULL &&
             !make_origin(&provider->config->base, (struct secured){.ca = provider->config->ca},
@@ -283,7 +282,10 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
     model->concurrency.law.law = TG_LAW_NONE;
     tg_price_init(&model->price);
     for (size_t i = config->n_providers; config->unknown_model_allowed && i-- > 0;) {
-        enum wire_api api = generation->providers[i].api;
+        enum config_api spoken = config->providers[i].api;
+        enum wire_api api = spoken == CONFIG_ANTHROPIC ? WIRE_ANTHROPIC : WIRE_OPENAI;
+        if (spoken == CONFIG_GEMINI)
+            continue; /* nobody calls a model by its API */
         struct route *route = &generation->unknown[api];
         route->config = model;
         route->provider = &generation->providers[i];

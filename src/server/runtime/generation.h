@@ -48,7 +48,6 @@ struct provider {
     const struct config_provider *config;
     struct http_origin *origin;
     struct tg_pool *pool; /* for `passthrough`, which names no model */
-    enum wire_api api;
 };
 
 /* How many calls of one kind run at once: those of a model, of a protected route, or of a caller of

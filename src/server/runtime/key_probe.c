@@ -92,8 +92,8 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
     const struct config_provider_key *key = owner->config;
     char target[1024], credential[8192 + 64];
     struct http_fields fields;
-    int n =
-        snprintf(target, sizeof target, "%s%s/v1/models", config->base.path, config->path_prefix);
+    int n = snprintf(target, sizeof target, "%s%s%s/models", config->base.path, config->path_prefix,
+                     config->api == CONFIG_GEMINI ? "/v1beta" : "/v1");
     int m = snprintf(credential, sizeof credential, "%s%.*s", config->auth_prefix,
                      (int)key->secret.size, key->secret.bytes ? key->secret.bytes : "");
 

@@ -6,6 +6,10 @@
 #include "lib/core/num.h"
 #include "server/runtime/expected_cost.h"
 
+/* Tokens that a translation may add: an instruction to answer in JSON; a message for what stood
+ * within another; words for a tool that failed, and for an image that is shown elsewhere. */
+enum { TRANSLATED_CALL = 128, TRANSLATED_MESSAGE = 32, TRANSLATED_PART = 32 };
+
 /* Thousandths; 0: it has no price. Under a budget the rules have refused what has none, unless one
  * of them allows it: that costs what it costs without the word. */
 static int64_t factor_of(const struct quote_call *call, const struct config_factors *factors,
@@ -27,6 +31,11 @@ static void find_facts(const struct quote_call *call, const struct quote *quote,
     facts->tier_milli = factor_of(call, &model->service_tier, &call->ask->service_tier);
     facts->speed_milli = factor_of(call, &model->speed, &call->ask->speed);
     facts->geo_milli = factor_of(call, &model->inference_geo, &call->ask->inference_geo);
+    if (call->is_translated) {
+        facts->per_call += TRANSLATED_CALL;
+        facts->per_message += TRANSLATED_MESSAGE;
+        facts->per_part += TRANSLATED_PART;
+    }
     if (quote->most_output >= 0)
         facts->most_output = quote->most_output;
 }

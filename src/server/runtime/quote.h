@@ -21,7 +21,8 @@ struct quote_call {
     const struct config_tenant *tenant;
     const struct route *route;
     const struct ask *ask;
-    bool is_listed; /* the model that was asked for is */
+    bool is_listed;     /* the model that was asked for is */
+    bool is_translated; /* it goes out in another dialect than it came in */
 };
 
 struct quote {

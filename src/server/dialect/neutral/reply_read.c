@@ -307,6 +307,8 @@ void usage_merge(struct usage_reading *usage, const struct usage_reading *later)
     merge_count(&usage->usage.audio_output, later->usage.audio_output);
     merge_count(&usage->usage.image_output, later->usage.image_output);
     merge_count(&usage->usage.tool_calls, later->usage.tool_calls);
+    merge_count(&usage->usage.longest, later->usage.longest);
+    usage->refused |= before.refused;
     usage->reasoning = later->reasoning > 0 ? later->reasoning : before.reasoning;
     usage->found |= before.found;
     usage->has_input |= before.has_input;

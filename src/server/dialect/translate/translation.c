@@ -5,6 +5,15 @@ static void pass_event(void *arg, const struct neutral_event *event)
 {
     struct translation *translation = arg;
 
+    if (event->kind == EVENT_TEXT || event->kind == EVENT_ARGS)
+        translation->text_bytes += (int64_t)event->text.n;
+    else if (event->kind == EVENT_OPEN)
+        translation->text_bytes += (int64_t)event->name.n;
+    else if (event->kind == EVENT_USAGE) /* before a stop there may be more */
+        translation->final =
+            translation->reader.any_stop && (event->usage->has_output || event->usage->absurd);
+    else if (event->kind == EVENT_STOP && event->stop == STOP_REFUSAL)
+        translation->reader.usage.refused |= translation->provider->dialect == DIALECT_ANTHROPIC;
     reply_writer_take(&translation->writer, event, translation->out);
 }
 
@@ -17,6 +26,8 @@ void translation_init(struct translation *translation, struct json_reader *json,
     reply_writer_init(&translation->writer, client, json, terms, stream);
     translation->provider = dialect_find(terms->from);
     translation->out = NULL;
+    translation->text_bytes = 0;
+    translation->final = false;
 }
 
 void translation_fini(struct translation *translation)
@@ -70,6 +81,14 @@ bool translation_reply(struct translation *translation, struct slice body, struc
 {
     translation->out = out;
     translation->provider->read_reply(&translation->reader, body);
+    return translation_holds(translation);
+}
+
+bool translation_break(struct translation *translation, const char *message,
+                       struct json_writer *out)
+{
+    translation->out = out;
+    reader_fail(&translation->reader, ERROR_SERVER, message);
     return translation_holds(translation);
 }
 

@@ -12,6 +12,9 @@
  *     translation_reply(&translation, body, &out);              or a whole reply
  *     translation_fini(&translation);
  *
+ * What the provider reports of its use, and what has been written until then, is read on the way:
+ * translation.reader.usage, text_bytes and final.
+ *
  * What is appended to `out` is for the client at once. However a stream is cut, the same bytes come
  * out (every_cut_gives_the_same_bytes). `ended` says that the client has all it will get, whether
  * or not the provider closes its stream.
@@ -29,6 +32,8 @@ struct translation {
     struct reply_writer writer;
     const struct dialect_ops *provider;
     struct json_writer *out; /* while it is fed */
+    int64_t text_bytes;      /* bytes of output: text, reasoning, names of tools and arguments */
+    bool final;              /* the usage is the provider's last word */
 };
 
 /* `terms` and `json` must outlive it. `stream`: the client gets events. */
@@ -42,6 +47,11 @@ bool translation_feed(struct translation *translation, const char *bytes, size_t
                       struct json_writer *out);
 bool translation_end(struct translation *translation, struct json_writer *out);
 bool translation_reply(struct translation *translation, struct slice body, struct json_writer *out);
+
+/* The provider's connection has broken, or it says no more for another reason: a stream that has
+ * not ended is told so. False: as above. */
+bool translation_break(struct translation *translation, const char *message,
+                       struct json_writer *out);
 
 /* The client has all it will get. */
 bool translation_ended(const struct translation *translation);

@@ -384,7 +384,7 @@ static void a_list_of_models_has_the_form_of_its_client(void **state)
     expect_in(client.head, "content-type: application/json\n");
     expect_in(client.body, "\"object\":\"list\"");
     expect_in(client.body, "\"first\"");
-    expect_not_in(client.body, "\"opus\"");
+    expect_in(client.body, "\"opus\""); /* its provider speaks the other API */
     assert_int_equal(client.call->bytes_out, client.body_n);
     assert_int_equal(client.call->status, 200);
     call_client_gone(&client, HTTP_DONE);
@@ -395,7 +395,7 @@ static void a_list_of_models_has_the_form_of_its_client(void **state)
     expect_in(client.body, "\"opus\"");
     call_client_gone(&client, HTTP_DONE);
     call_kit_expect_released(&client);
-    call_client_begin_at(&client, "GET", "/v1/models/first", 0);
+    call_client_begin_at(&client, "GET", "/v1/models/nobody", 0);
     expect_in(client.body, "\"type\":\"not_found_error\"");
     expect_in(client.head, "request-id: req_");
     expect_not_in(client.head, "x-request-id");
@@ -470,18 +470,15 @@ static void a_model_may_be_for_others(void **state)
     call_kit_close();
 }
 
-static void a_model_is_served_by_one_api(void **state)
+static void a_path_without_a_counterpart_is_refused(void **state)
 {
     const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
                                            .models = ANTHROPIC_MODEL};
 
     (void)state;
     begin(&config);
-    call_client_ask_at(&client, "/v1/chat/completions", MESSAGES_BODY);
-    expect_in(client.body, "model 'opus' is served by the Anthropic API, not at this path");
-    expect_refused(400, "wrong_api_for_model");
-    call_client_ask_at(&client, "/v1/messages", CALL_KIT_BODY);
-    expect_in(client.body, "model 'first' is served by the OpenAI API, not at this path");
+    call_client_ask_at(&client, "/v1/embeddings", "{\"model\":\"opus\",\"input\":\"hi\"}");
+    expect_in(client.body, "model 'opus' cannot be called at this path");
     expect_refused(400, "wrong_api_for_model");
     call_kit_close();
 }
@@ -1040,7 +1037,7 @@ int main(void)
         cmocka_unit_test(a_model_that_is_not_listed_may_go_to_the_first_provider),
         cmocka_unit_test(a_model_that_is_not_listed_has_no_fallback),
         cmocka_unit_test(a_model_may_be_for_others),
-        cmocka_unit_test(a_model_is_served_by_one_api),
+        cmocka_unit_test(a_path_without_a_counterpart_is_refused),
         cmocka_unit_test(a_cheaper_model_serves_below_the_threshold_only),
         cmocka_unit_test(a_body_may_be_as_large_as_the_limit),
         cmocka_unit_test(bodies_share_their_memory),

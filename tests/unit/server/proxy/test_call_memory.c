@@ -49,6 +49,35 @@ static void a_fallback(void)
         call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
 }
 
+static void a_translated_reply(void)
+{
+    call_client_ask(&client, CHAT_WITH_OPUS);
+    if (is_asking())
+        call_out_reply(call_kit_out(), 200, JSON, MESSAGE);
+}
+
+static void a_translated_stream(void)
+{
+    call_client_ask(&client, STREAM_OF_OPUS);
+    if (!is_asking())
+        return;
+    call_out_head(call_kit_out(), 200, "text/event-stream");
+    call_out_data(call_kit_out(), MESSAGE_START);
+    if (!call_kit_out()->over)
+        call_out_data(call_kit_out(), MESSAGE_TEXT MESSAGE_STOP);
+    if (!call_kit_out()->over)
+        call_out_end(call_kit_out());
+}
+
+static void a_translated_fallback(void)
+{
+    call_client_ask(&client, CALL_KIT_BODY);
+    if (is_asking())
+        call_out_reply(call_kit_out(), 429, JSON, ERROR_BODY);
+    if (is_asking())
+        call_out_reply(call_kit_out(), 200, JSON, MESSAGE);
+}
+
 static void a_list_of_models(void)
 {
     call_client_begin_at(&client, "GET", "/v1/models", 0);
@@ -123,6 +152,9 @@ static void a_call_survives_each_of_its_allocations(void **state)
 {
     const struct call_kit_config fallback = {.first = "retries: 0, fallback: [second]"};
     const struct call_kit_config remote = {.remote = true};
+    const struct call_kit_config foreign = {.first = "retries: 0, fallback: [opus]",
+                                            .providers = ANTHROPIC_PROVIDER,
+                                            .models = ANTHROPIC_MODEL};
 
     (void)state;
     need_allocator();
@@ -130,6 +162,9 @@ static void a_call_survives_each_of_its_allocations(void **state)
         survive(NULL, a_stream, persistently);
         survive(NULL, a_failure_and_a_retry, persistently);
         survive(&fallback, a_fallback, persistently);
+        survive(&foreign, a_translated_reply, persistently);
+        survive(&foreign, a_translated_stream, persistently);
+        survive(&foreign, a_translated_fallback, persistently);
         survive(NULL, a_list_of_models, persistently);
         survive(&remote, a_refusal_of_a_remote_store, persistently);
     }

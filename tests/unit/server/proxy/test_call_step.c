@@ -9,6 +9,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The provider of `opus` speaks another dialect than the clients here. */
+#define FOREIGN_MODELS                                                                          \
+    .models = ANTHROPIC_MODEL,                                                                  \
+    .providers = "  q: {api: anthropic, base_url: \"http://127.0.0.1:1/base\", on_disconnect: " \
+                 "drain, keys: [{name: a1, secret: \"${CALL_KIT_SECRET}\"}]}\n"
+#define FOREIGN        \
+    {                  \
+        FOREIGN_MODELS \
+    }
+
 /* Where a state can be reached in several ways, each is one. */
 static const struct way {
     const char *name;
@@ -22,6 +32,18 @@ static const struct way {
     {"whose an object is is asked for",
      CALL_AT_OBJECTS,
      {.remote = true, .first = "context: 8000"}},
+    {"a long body waits to be translated", CALL_TRANSLATING, FOREIGN},
+    {"a thread translates a long body", CALL_TRANSLATING, {FOREIGN_MODELS, .second = "retries: 0"}},
+    {"nothing has come of a foreign reply", CALL_ASKING, FOREIGN},
+    {"the head of a foreign stream has come",
+     CALL_ASKING,
+     {FOREIGN_MODELS, .provider = "    on_disconnect: drain"}},
+    {"a foreign stream is translated",
+     CALL_ANSWERING,
+     {FOREIGN_MODELS, .provider = "    on_disconnect: drain"}},
+    {"the client of a foreign reply has left",
+     CALL_DRAINING,
+     {FOREIGN_MODELS, .provider = "    on_disconnect: drain"}},
     {"no slot of the route is free", CALL_AT_SLOT, {.first = ONE_SLOT, .gate = "  " LONG_WAIT}},
     {"no slot of the gate is free", CALL_AT_GATE, {.gate = "  " ONE_SLOT "\n  " LONG_WAIT}},
     {"limits are asked for", CALL_AT_LIMITS, {.remote = true}},
@@ -44,6 +66,11 @@ static const struct way {
 static bool is_stream(const struct way *way)
 {
     return way->config.provider != NULL;
+}
+
+static bool is_foreign(const struct way *way)
+{
+    return way->config.models != NULL;
 }
 
 /* The client leaves before the head of the reply has come. */
@@ -72,6 +99,10 @@ static void reach(const struct way *way)
     case CALL_AT_OBJECTS:
         call_client_ask_at(&client, "/v1/responses", CALL_KIT_NAMES);
         break;
+    case CALL_TRANSLATING:
+        call_client_ask(&client, call_kit_large_body());
+        call_kit.job_runs = way->config.second != NULL;
+        break;
     case CALL_AT_SLOT:
     case CALL_AT_GATE:
         call_client_ask(&other, CALL_KIT_BODY);
@@ -95,7 +126,10 @@ static void reach(const struct way *way)
         call_client_gone(&client, HTTP_HANGUP);
         break;
     default:
-        call_client_ask(&client, is_stream(way) ? CALL_KIT_STREAM : CALL_KIT_BODY);
+        if (is_foreign(way))
+            call_client_ask(&client, is_stream(way) ? STREAM_OF_OPUS : CHAT_WITH_OPUS);
+        else
+            call_client_ask(&client, is_stream(way) ? CALL_KIT_STREAM : CALL_KIT_BODY);
         if (is_early(way))
             call_kit_out()->out.sent = true;
         else if (way->state == CALL_PAUSING)
@@ -107,7 +141,7 @@ static void reach(const struct way *way)
         else if (way->state == CALL_OVER)
             call_out_reply(call_kit_out(), 404, JSON, "{}");
         if (is_stream(way) && way->state != CALL_ASKING && !is_early(way))
-            call_out_data(call_kit_out(), CHUNK);
+            call_out_data(call_kit_out(), is_foreign(way) ? MESSAGE_START : CHUNK);
         if (is_stream(way) && way->state == CALL_OVER)
             call_out_end(call_kit_out());
         if (way->state == CALL_DRAINING)
@@ -129,7 +163,8 @@ static bool input_of(enum call_event event, int nth, struct call_input *input)
     static const struct tg_axes axes;
     static const struct tg_money_answer money;
     static const int statuses[] = {200, 200, 400, 429, 503, 302};
-    static const char *const texts[] = {CHUNK, ERROR_EVENT, "{", ":\n\n"};
+    static const char *const texts[] = {CHUNK, ERROR_EVENT, "{", ":\n\n",
+                                        MESSAGE_START, MESSAGE_STOP, MESSAGE_ERROR, MESSAGE};
     static const enum http_why whys[] = {HTTP_RESET, HTTP_LATE_FIRST_BYTE, HTTP_UNREACHABLE};
     static const enum http_why ends[] = {HTTP_HANGUP, HTTP_DONE, HTTP_ABORTED};
 
@@ -179,7 +214,7 @@ static void send_event(enum call_event event, const struct call_input *input)
         call_kit_parse();
         break;
     case CALL_ON_WORKER_END:
-        if (client.call->state == CALL_PARSING)
+        if (client.call->state == CALL_PARSING || client.call->state == CALL_TRANSLATING)
             call_client_gone(&client, HTTP_HANGUP);
         if (client.call->state != CALL_FREED)
             call_step(client.call, event, input);
@@ -222,7 +257,7 @@ static void finish(void)
 
     if (client.call->state != CALL_FREED && client.call->in != NULL)
         call_client_gone(&client, HTTP_HANGUP);
-    if (client.call->state == CALL_PARSING)
+    if (client.call->state == CALL_PARSING || client.call->state == CALL_TRANSLATING)
         call_kit_parse();
     if (client.call->state == CALL_DRAINING)
         call_step(client.call, CALL_ON_WORKER_END, NULL);

@@ -14,9 +14,15 @@
 static void random_event(struct random *random)
 {
     const char *const bodies[] = {CALL_KIT_BODY, CALL_KIT_STREAM, call_kit_long_body(), "{", "x"};
+    const char *const foreign[] = {CHAT_WITH_OPUS, STREAM_OF_OPUS, call_kit_large_body()};
     static const int statuses[] = {200, 200, 200, 400, 401, 402, 429, 500, 503, 302};
     static const char *const pieces[] = {CHUNK, DONE, ":\n\n", CALL_KIT_REPLY, "{\"error\":1}",
-                                         "data: {\"error\":{\"type\":\"server_error\"}}\n\n"};
+                                         "data: {\"error\":{\"type\":\"server_error\"}}\n\n",
+                                         MESSAGE,
+                                         MESSAGE_START,
+                                         MESSAGE_TEXT,
+                                         MESSAGE_STOP,
+                                         MESSAGE_ERROR};
     static const enum http_why whys[] = {HTTP_RESET, HTTP_LATE_FIRST_BYTE, HTTP_LATE_IDLE,
                                          HTTP_UNREACHABLE, HTTP_GARBAGE};
     struct call *call = client.call;
@@ -31,12 +37,15 @@ static void random_event(struct random *random)
     }
     switch (call->state) {
     case CALL_READING:
-        if (choice < 8)
+        if (choice < 8 && call->body.n == 0 && pick % 4 == 0)
+            call_client_body(&client, foreign[pick / 4 % COUNT_OF(foreign)]);
+        else if (choice < 8)
             call_client_body(&client, bodies[pick % (choice < 2 ? COUNT_OF(bodies) : 3)]);
         else
             call_client_end(&client);
         break;
     case CALL_PARSING:
+    case CALL_TRANSLATING:
         call_kit.job_runs |= choice % 2 == 0;
         if (choice == 1 && call->in == NULL)
             call_step(call, CALL_ON_WORKER_END, NULL);
@@ -93,6 +102,9 @@ static void random_walks_leave_nothing_behind(void **state)
         {.provider = "    on_disconnect: drain", .first = "fallback: [second]"},
         {.first = "retries: 0, fallback: [second]"},
         {.remote = true, .first = "fallback: [second], context: 8000"},
+        {.first = "retries: 0, fallback: [opus]",
+         .providers = ANTHROPIC_PROVIDER,
+         .models = "  opus: {provider: q, price: {input: 1, output: 2}, fallback: [second]}\n"},
         {.remote = true, .key = "concurrency: 1"},
     };
     bool seen[CALL_STATE_COUNT] = {false};

@@ -48,17 +48,24 @@ static void expect_list(enum wire_api api, const char *tenant, const char *one,
     config_problems_free(&problems);
 }
 
-static void an_api_lists_its_own_models(void **state)
+static void a_list_has_the_form_of_its_client_and_all_models(void **state)
 {
     (void)state;
     expect_list(WIRE_OPENAI, "all", NULL,
                 "{\"object\":\"list\",\"data\":["
                 "{\"id\":\"gpt\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
                 "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
+                "{\"id\":\"opus\",\"object\":\"model\",\"created\":0,\"owned_by\":\"claude\"},"
                 "{\"id\":\"g/4\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
     expect_list(WIRE_ANTHROPIC, "all", NULL,
                 "{\"has_more\":false,\"data\":["
+                "{\"id\":\"gpt\",\"type\":\"model\",\"display_name\":\"gpt\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"},"
+                "{\"id\":\"tiny\",\"type\":\"model\",\"display_name\":\"tiny\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"},"
                 "{\"id\":\"opus\",\"type\":\"model\",\"display_name\":\"opus\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"},"
+                "{\"id\":\"g/4\",\"type\":\"model\",\"display_name\":\"g/4\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
 }
 
@@ -68,7 +75,10 @@ static void a_tenant_sees_what_it_may_use(void **state)
     expect_list(WIRE_OPENAI, "some", NULL,
                 "{\"object\":\"list\",\"data\":["
                 "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
-    expect_list(WIRE_ANTHROPIC, "some", NULL, "{\"has_more\":false,\"data\":[]}");
+    expect_list(WIRE_ANTHROPIC, "some", NULL,
+                "{\"has_more\":false,\"data\":["
+                "{\"id\":\"tiny\",\"type\":\"model\",\"display_name\":\"tiny\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
 }
 
 static void one_model_is_found_by_name_and_alias(void **state)
@@ -85,7 +95,6 @@ static void what_is_not_listed_is_not_written(void **state)
 {
     (void)state;
     expect_list(WIRE_OPENAI, "some", "gpt", "");  /* not for this tenant */
-    expect_list(WIRE_OPENAI, "all", "opus", "");  /* a model of the other API */
     expect_list(WIRE_OPENAI, "all", "other", ""); /* nobody's */
     expect_list(WIRE_OPENAI, "all", "g%2", "");   /* not percent-encoded */
 }
@@ -93,7 +102,7 @@ static void what_is_not_listed_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_api_lists_its_own_models),
+        cmocka_unit_test(a_list_has_the_form_of_its_client_and_all_models),
         cmocka_unit_test(a_tenant_sees_what_it_may_use),
         cmocka_unit_test(one_model_is_found_by_name_and_alias),
         cmocka_unit_test(what_is_not_listed_is_not_written),
