@@ -258,6 +258,12 @@ bad 'the cheaper model "n" does not exist' "$p
 models: {m: {price: {}, provider: p, cheaper: @n}}"
 bad 'the fallback of "m" is itself' "$p
 models: {m: {price: {}, provider: p, fallback: [@m]}}"
+good 'a preset stands for an address and an API' \
+    'providers: {p: {preset: gemini}, q: {preset: vllm, base_url: "http://h"}}'
+bad 'providers.p: base_url is missing; it must be given, or a preset that has one' \
+    'providers: {p: @{preset: vllm}}'
+bad 'providers.p: api is missing; it must be given, or a preset that has one' \
+    'providers: {p: @{base_url: "http://h"}}'
 good 'a model falls back to one of another API' "$p
 models: {m: {price: {}, provider: p, fallback: [n], cheaper: n}, n: {price: {}, provider: q}}"
 bad 'the model "x" does not exist; it must be one of the models' "$p

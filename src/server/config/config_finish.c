@@ -430,6 +430,7 @@ void config_finish_provider(struct reader *reader, const struct yaml_node *node,
 {
     struct config_provider *provider = into;
 
+    config_finish_preset(reader, node, provider);
     finish_auth(reader, node, provider);
     finish_headers(reader, node, provider);
     for (size_t i = 0; i < provider->query.n; i++) {

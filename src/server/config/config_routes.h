@@ -68,6 +68,21 @@ enum config_api {
     CONFIG_GEMINI
 };
 
+/* Providers of which the program knows the address and the API. */
+enum config_preset {
+    CONFIG_PRESET_NONE,
+    CONFIG_PRESET_OPENAI,
+    CONFIG_PRESET_ANTHROPIC,
+    CONFIG_PRESET_GEMINI,
+    CONFIG_PRESET_GROQ,
+    CONFIG_PRESET_DEEPSEEK,
+    CONFIG_PRESET_TOGETHER,
+    CONFIG_PRESET_FIREWORKS,
+    CONFIG_PRESET_OPENROUTER,
+    CONFIG_PRESET_VLLM,
+    CONFIG_PRESET_OLLAMA
+};
+
 struct config_pair {
     const char *name, *value;
 };
@@ -118,6 +133,7 @@ struct config_pass_price {
 
 struct config_provider {
     const char *name;
+    enum config_preset preset;
     struct config_url base;
     enum config_api api;
     const char *path_prefix;         /* "" by default */

@@ -112,6 +112,8 @@ void config_finish_caller(struct reader *reader, const struct yaml_node *node, v
 void config_finish_authz(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_envoy(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_root(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_preset(struct reader *reader, const struct yaml_node *node,
+                          struct config_provider *provider);
 void config_finish_provider(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_model(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_passthrough(struct reader *reader, const struct yaml_node *node, void *into);

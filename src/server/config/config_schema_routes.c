@@ -81,13 +81,19 @@ static const struct schema_section secrets = {secret_keys, sizeof(struct config_
                                               NOWHERE, NULL};
 
 static const struct schema_key provider_keys[] = {
-    VALUE("base_url", SCHEMA_BASE, true, NULL, NULL, AT(config_provider, base), "its address"),
+    WORD("preset",
+         "none|openai|anthropic|gemini|groq|deepseek|together|fireworks|openrouter|vllm|ollama",
+         "none", AT(config_provider, preset),
+         "a provider whose `base_url`, `api` and `output_field` are known; what is given wins. "
+         "vllm and ollama have no `base_url`"),
+    VALUE("base_url", SCHEMA_BASE, false, NULL, NULL, AT(config_provider, base),
+          "its address; required without a preset that has one"),
     {.name = "api",
      .kind = SCHEMA_WORD,
-     .required = true,
      .words = "openai|openai-chat|openai-responses|anthropic|gemini",
      .offset = AT(config_provider, api),
-     .help = "the API it speaks; openai: chat and responses, one of the others: that alone"},
+     .help = "the API it speaks; openai: chat and responses, one of the others: that alone. Required "
+             "without a preset"},
     VALUE("path_prefix", SCHEMA_PATH, false, NULL, "\"\"", AT(config_provider, path_prefix),
           "a prefix for every path"),
     SECTION("auth", &auth, 0, "how a key is sent"),
