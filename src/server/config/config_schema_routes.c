@@ -92,8 +92,9 @@ static const struct schema_key provider_keys[] = {
      .kind = SCHEMA_WORD,
      .words = "openai|openai-chat|openai-responses|anthropic|gemini",
      .offset = AT(config_provider, api),
-     .help = "the API it speaks; openai: chat and responses, one of the others: that alone. Required "
-             "without a preset"},
+     .help =
+         "the API it speaks; openai: chat and responses, one of the others: that alone. Required "
+         "without a preset"},
     VALUE("path_prefix", SCHEMA_PATH, false, NULL, "\"\"", AT(config_provider, path_prefix),
           "a prefix for every path"),
     SECTION("auth", &auth, 0, "how a key is sent"),
