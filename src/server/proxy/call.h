@@ -77,8 +77,8 @@
 /* The machine. For each state its letter, and for each event, in the order above, the states that
  * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
  * this state. "+" stands for "tsmkao": the call goes on with its next attempt as far as nothing has
- * to be waited for (thread, slot, money, key, request), or it is answered on the way. "*" stands for
- * "+gl", and j: it begins.
+ * to be waited for (thread, slot, money, key, request), or it is answered on the way. "*" stands
+ * for "+gl", and j: it begins.
  *
  *                    HEAD
  *                    |   BODY
