@@ -14,7 +14,9 @@ if [ ! -e "$folder/installed" ]; then
 fi
 check 'ruff finds nothing in the package' "$bin/ruff" check --no-cache python
 check 'ruff finds nothing in its tests' "$bin/ruff" check --no-cache --config python/pyproject.toml tests/python
-check 'its layout is what ruff wants' "$bin/ruff" format --no-cache --check --config python/pyproject.toml python tests/python
+check 'nor in the recipes' "$bin/ruff" check --no-cache --config python/pyproject.toml tests/ship/recipes examples/litellm
+check 'its layout is what ruff wants' "$bin/ruff" format --no-cache --check --config python/pyproject.toml python tests/python \
+    tests/ship/recipes examples/litellm
 tree=$folder/wheel/tree
 check 'mypy --strict finds nothing in the package' "$bin/mypy" --cache-dir "$folder/mypy" \
     --config-file python/pyproject.toml "$tree/tollgate"
