@@ -228,40 +228,62 @@ const look = async (rls, text) =>
 const left = async (rls, text) => (await look(rls, text)).limit_remaining;
 const isOpen = async (rls, text) => (await look(rls, text)).code === 'OK';
 
-test('gateways that share a Redis share what they count', async (t) => {
-    const { made } = await fleet(t);
-    const [one, two] = made.map((gateway) => gateway.rls);
-    assert.equal((await limit(one, ['kind=offer to=1'])).statuses[0].limit_remaining, 1);
-    assert.equal((await limit(two, ['kind=offer to=1'])).statuses[0].limit_remaining, 0);
-    const over = await limit(one, ['to=1', 'kind=offer to=1', 'nothing=1', 'inside=x']);
-    assert.equal(over.overall_code, 'OVER_LIMIT');
-    assert.deepEqual(codes(over), ['OK', 'OVER_LIMIT', 'OK', 'OK']);
-    assert.equal(over.statuses[0].limit_remaining, 100, 'given back');
-    await until('it is given back', async () => (await left(two, 'to=1')) === 100);
-    assert.equal((await limit(two, ['to=1'])).statuses[0].limit_remaining, 99);
-    let admitted = 0;
-    for (let i = 0; i < 60; i++)
-        for (const reply of await Promise.all([one, two].map((rls) => limit(rls, ['to=x', 'to=y']))))
-            admitted += reply.overall_code === 'OK';
-    assert.equal(admitted, 100);
-});
+const TIERS = [
+    ['strict', { two_tier: { enabled: false } }],
+    ['two tiers', { two_tier: { enabled: true } }],
+];
 
-test('so do meters, and limits that are brought along', async (t) => {
-    const { made } = await fleet(t);
-    const [one, two] = made.map((gateway) => gateway.rls);
-    const meter = (value) => ({ ...descriptor('to=m'), hits_addend: { value } });
-    assert.equal((await limit(one, [meter(0)])).overall_code, 'OK');
-    assert.equal((await limit(two, [meter(70)])).statuses[0].limit_remaining, 30);
-    assert.equal((await limit(one, [meter(0)])).statuses[0].limit_remaining, 30);
-    assert.equal((await limit(one, [meter(50)])).overall_code, 'OVER_LIMIT');
-    await until('it is charged whole', async () => !(await isOpen(two, 'to=m')));
-    const brought = (n) => ({ ...descriptor('b=1'), limit: { requests_per_unit: n, unit: 3 } });
-    assert.equal((await limit(one, [brought(2)])).overall_code, 'OK');
-    assert.equal((await limit(two, [brought(2)])).overall_code, 'OK');
-    assert.equal((await limit(one, [brought(2)])).overall_code, 'OVER_LIMIT');
-    assert.equal((await limit(two, [brought(3)])).statuses[0].limit_remaining, 0);
-    assert.equal((await limit(two, [brought(3)])).overall_code, 'OVER_LIMIT');
-});
+for (const [tiers, section] of TIERS)
+    test(`gateways that share a Redis share what they count (${tiers})`, async (t) => {
+        const { made } = await fleet(t, section);
+        const [one, two] = made.map((gateway) => gateway.rls);
+        assert.equal((await limit(one, ['kind=offer to=1'])).statuses[0].limit_remaining, 1);
+        assert.equal((await limit(two, ['kind=offer to=1'])).statuses[0].limit_remaining, 0);
+        const over = await limit(one, ['to=1', 'kind=offer to=1', 'nothing=1', 'inside=x']);
+        assert.equal(over.overall_code, 'OVER_LIMIT');
+        assert.deepEqual(codes(over), ['OK', 'OVER_LIMIT', 'OK', 'OK']);
+        assert.equal(over.statuses[0].limit_remaining, 100, 'given back');
+        await until('it is given back', async () => (await left(two, 'to=1')) === 100);
+        assert.equal((await limit(two, ['to=1'])).statuses[0].limit_remaining, 99);
+        let admitted = 0;
+        for (let i = 0; i < 60; i++)
+            for (const reply of await Promise.all([one, two].map((rls) => limit(rls, ['to=x', 'to=y']))))
+                admitted += reply.overall_code === 'OK';
+        assert.equal(admitted, 100);
+    });
+
+for (const [tiers, section] of TIERS)
+    test(`so do meters, and limits that are brought along (${tiers})`, async (t) => {
+        const { made } = await fleet(t, section);
+        const [one, two] = made.map((gateway) => gateway.rls);
+        const meter = (value) => ({ ...descriptor('to=m'), hits_addend: { value } });
+        assert.equal((await limit(one, [meter(0)])).overall_code, 'OK');
+        assert.equal((await limit(two, [meter(70)])).statuses[0].limit_remaining, 30);
+        assert.equal((await limit(one, [meter(0)])).statuses[0].limit_remaining, 30);
+        assert.equal((await limit(one, [meter(50)])).overall_code, 'OVER_LIMIT');
+        await until('it is charged whole', async () => !(await isOpen(two, 'to=m')));
+        const brought = (n) => ({ ...descriptor('b=1'), limit: { requests_per_unit: n, unit: 3 } });
+        assert.equal((await limit(one, [brought(2)])).overall_code, 'OK');
+        assert.equal((await limit(two, [brought(2)])).overall_code, 'OK');
+        assert.equal((await limit(one, [brought(2)])).overall_code, 'OVER_LIMIT');
+        assert.equal((await limit(two, [brought(3)])).statuses[0].limit_remaining, 0);
+        assert.equal((await limit(two, [brought(3)])).overall_code, 'OVER_LIMIT');
+    });
+
+/* 60 requests of which another descriptor refuses all but two have charged two, and no more. */
+for (const [tiers, section] of TIERS)
+    test(`what a refused request asked for is left for others, on every gateway (${tiers})`, async (t) => {
+        const { made } = await fleet(t, section);
+        const rls = made.map((gateway) => gateway.rls);
+        let both = 0;
+        let alone = 0;
+        for (let i = 0; i < 60; i++)
+            both += (await limit(rls[i % 2], ['to=z', 'kind=offer to=z'])).overall_code === 'OK';
+        assert.equal(both, 2);
+        await until('the others have got back what was not used', async () => (await left(rls[1], 'to=z')) === 98);
+        for (let i = 0; i < 110; i++) alone += (await limit(rls[i % 2], ['to=z'])).overall_code === 'OK';
+        assert.equal(alone, 98);
+    });
 
 test('without Redis it is decided as store_failure says', async (t) => {
     for (const [limits, want] of [

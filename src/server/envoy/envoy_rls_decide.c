@@ -139,7 +139,9 @@ static bool rls_ask_store(struct admission_run *run, tg_ms now, enum tg_err *err
     struct envoy_rls_pending *pending = debit->pending;
 
     (void)now;
-    return remote_take(pending->worker->port, &debit->claim, &pending->generation->remote,
+    /* A descriptor that is charged in vain, as another refuses its request, is to be free again for
+     * whoever asks next, wherever: a block would keep it. */
+    return remote_take(pending->worker->port, &debit->claim, &pending->generation->remote_strict,
                        &debit->what, store_decided, err, axes);
 }
 

@@ -83,7 +83,13 @@ struct remote_terms {
     uint64_t generation;                 /* its number */
     const struct config_store *store;    /* who decides while Redis is away, one tier or two */
     const struct limit_listing *listing; /* the limits that Redis has to know */
+    bool strict; /* Redis is asked for each decision about limits, in two tiers too */
 };
+
+static inline bool remote_uses_blocks(const struct remote_terms *terms)
+{
+    return terms->store->two_tier && !terms->strict;
+}
 
 struct remote {
     struct remote_setup setup;

@@ -277,7 +277,7 @@ bool remote_take(struct remote_port *port, struct remote_claim *claim,
     }
     claim_step(claim, CLAIM_ASK);
     remote_translate(terms, debit, room, &to);
-    if (terms->store->two_tier) {
+    if (remote_uses_blocks(terms)) {
         claim->mode = REMOTE_BLOCKS;
         claim->blocks_ask = remote_blocks_take(port->blocks, &to, now, blocks_replied, claim, axes,
                                                &claim->charge, err);
@@ -334,7 +334,7 @@ void remote_claim_settle(struct remote_claim *claim, int64_t actual)
         remote_translate(claim->terms, &claim->debit, room, &to);
         if (actual >= 0)
             to.cost = actual;
-        if (claim->terms->store->two_tier)
+        if (remote_uses_blocks(claim->terms))
             remote_blocks_add_debt(claim->port->blocks, &to, now, claim->counted_at);
         else
             remote_limits_add_debt(claim->port->limits, &to, now, claim->counted_at);

@@ -60,7 +60,7 @@ static void remote_peek_answered(void *context, enum tg_err err, const struct tg
     peek->ask = NULL;
     if (err == TG_OK) {
         known = *axes;
-        if (peek->terms->store->two_tier)
+        if (remote_uses_blocks(peek->terms))
             remote_blocks_join(&peek->here, &peek->rest, peek->what->charging, peek->what->cost,
                                &known);
         if (!peek_again(peek, &err, &known))
@@ -84,7 +84,7 @@ static bool peek_ask(struct remote_peek *peek, enum tg_err *err, struct tg_axes 
     *err = TG_OK;
     remote_translate(peek->terms, peek->what, room, &to);
     peek->mode = REMOTE_REDIS;
-    if (peek->terms->store->two_tier) {
+    if (remote_uses_blocks(peek->terms)) {
         struct remote_debit rest;
         if (!remote_blocks_is_strict(port->blocks, &to, now))
             peek->mode = REMOTE_BLOCKS;

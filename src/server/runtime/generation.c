@@ -334,6 +334,8 @@ static bool make_listing(struct generation *generation, struct tg_problem *probl
         return true;
     generation->listing = limit_book_list(generation->gateway->book);
     generation->remote.listing = generation->listing;
+    generation->remote_strict = generation->remote;
+    generation->remote_strict.strict = true;
     return generation->listing != NULL || problem_fail(problem, "limits: no memory");
 }
 

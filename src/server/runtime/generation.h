@@ -132,7 +132,8 @@ struct generation {
     struct scopes *scopes;
     struct limit_listing *listing; /* what Redis has to know of limits; null: it is not the store */
     struct remote_terms remote;    /* what this configuration says of sharing */
-    struct envoy_rls *envoy;       /* what the service envoy keeps here */
+    struct remote_terms remote_strict; /* the same, for those who ask Redis each time */
+    struct envoy_rls *envoy;           /* what the service envoy keeps here */
     struct shared_policy *policy;
     struct provider *providers; /* in the order of the configuration, as are the next two */
     struct route *routes;

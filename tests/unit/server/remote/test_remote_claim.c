@@ -272,7 +272,8 @@ static void open_call(const struct setting *setting)
     assert_non_null(call.listing);
     call.listing->n = n;
     call.listing->sets[n - 1] = (struct limit_listed){SLICE("tenant"), &call.limit, 1};
-    call.terms = (struct remote_terms){1, &call.config, call.listing};
+    call.terms = (struct remote_terms){
+        .generation = 1, .store = &call.config, .listing = call.listing};
     call.port.remote = &call.remote;
     call.port.recent = recent_new(1);
     assert_non_null(call.port.recent);
