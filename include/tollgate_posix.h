@@ -4,7 +4,8 @@
  *   1 The clock   2 Memory in use   3 Threads that wait   4 Event loops that wait
  *
  * What is said in the head of tollgate.h about memory, errors, growth and misuse holds here, too.
- * Memory of these objects comes from libc. docs/library.md shows how they are used. */
+ * Memory of these objects comes from libc. docs/library.md shows how they are used, and
+ * so do examples/server-threads.c, examples/server-epoll.c and examples/server-libuv.c. */
 #ifndef TOLLGATE_POSIX_H
 #define TOLLGATE_POSIX_H
 

@@ -9,7 +9,8 @@ build=${BUILD:-build}
 cc=${CC:-cc}
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 
-for example in examples/*.c; do
+# Servers run until they are told to stop: tests/api/servers.sh.
+for example in $(ls examples/*.c | grep -v /server-); do
     rm -f "$tmp/program"
     # gnu11: what a reader's compiler takes when nothing is said, C11 with POSIX.
     check "$example builds" "$cc" -std=gnu11 $warn -Iinclude "$example" "$build/libtollgate.a" \

@@ -20,6 +20,10 @@ check "a program builds by pkg-config" "$cc" -std=c11 tests/api/embed_c.c \
     $(pkg-config --cflags --libs tollgate) -o "$tmp/embed"
 check "and finds the shared library by its soname" \
     env LD_LIBRARY_PATH="$at/lib" "$tmp/embed"
+check "a server builds by pkg-config" "$cc" -std=gnu11 examples/server-threads.c \
+    $(pkg-config --cflags --libs tollgate-posix) -o "$tmp/server"
+check "and finds both shared libraries" sh -c 'LD_LIBRARY_PATH="$1" ldd "$2" | grep -c "=> $1/libtollgate" | grep -qx 2' \
+    - "$at/lib" "$tmp/server"
 check "pkg-config moves with its prefix" sh -c 'test "$(pkg-config --define-variable=prefix=/elsewhere \
     --variable=libdir tollgate)" = /elsewhere/lib'
 for file in LICENSE README.md docs/library.md docs/decisions/README.md examples/embed.c; do
@@ -28,8 +32,8 @@ done
 
 # The library alone: its recipe asks for nothing of the program's.
 make -n lib install-lib-shipped BUILD="$tmp/none" CXX=no-such-compiler >"$tmp/recipe" 2>&1
-check "make lib is planned" grep -q libtollgate.so "$tmp/recipe"
+check "make lib is planned" grep -q libtollgate-posix.so "$tmp/recipe"
 check "make lib needs neither the C++ compiler nor protoc-c" \
-    sh -c '! grep -v ^echo "$1" | grep -qE "no-such-compiler|protoc-c|-luv|-lssl|src/(io|server|lab|cli)/"' - "$tmp/recipe"
+    sh -c '! grep -v ^echo "$1" | grep -qE "no-such-compiler|protoc-c|-luv|-lssl|src/(io/(text|net|http|redis|grpc)|server|lab|cli)/"' - "$tmp/recipe"
 
 finish
