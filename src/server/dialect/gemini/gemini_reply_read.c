@@ -6,7 +6,9 @@
  * the call it belongs to and then says STOP all the same.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "lib/core/array.h"
 #include "server/dialect/gemini/gemini.h"
 
 struct gemini_part {
@@ -121,8 +123,17 @@ static enum neutral_stop stop_of(const struct reply_reader *reader, int choice,
     return STOP_END;
 }
 
+/* What a candidate says, kept until it is known which one it is. */
+struct candidate {
+    struct gemini_part *parts;
+    size_t n, capacity;
+    struct json_text finish;
+    int64_t index;
+};
+
 /* {"parts": [...], "role": "model"} */
-static void read_gemini_content(struct reply_reader *reader, struct slice document, int choice)
+static void read_gemini_content(struct reply_reader *reader, struct slice document,
+                                struct candidate *candidate)
 {
     struct json_text key;
     struct json_value value, item;
@@ -133,39 +144,59 @@ static void read_gemini_content(struct reply_reader *reader, struct slice docume
         if (!json_text_is(key, "parts") || value.kind != JSON_ARRAY || !json_enter(reader->json))
             continue;
         while (json_next(reader->json, &key, &item)) {
-            struct gemini_part part = {.args = {"", 0}};
             if (item.kind != JSON_OBJECT)
                 continue;
-            read_gemini_part(reader, document, &part);
-            take_part(reader, choice, &part);
+            if (!array_reserve(&candidate->parts, &candidate->capacity, candidate->n + 1)) {
+                reader->no_memory = true;
+                return;
+            }
+            candidate->parts[candidate->n] = (struct gemini_part){.args = {"", 0}};
+            read_gemini_part(reader, document, &candidate->parts[candidate->n++]);
         }
     }
 }
 
-/* The index of a candidate stands behind its content, where it stands at all; several candidates
- * come one after the other, so the place tells it. */
+static void take_candidate(struct reply_reader *reader, const struct candidate *candidate)
+{
+    int choice = (int)candidate->index;
+
+    if (candidate->index < 0 || candidate->index >= REPLY_CHOICES_MAX)
+        return;
+    reader_begin(reader);
+    for (size_t i = 0; i < candidate->n; i++)
+        take_part(reader, choice, &candidate->parts[i]);
+    if (candidate->finish.size > 0)
+        reader_stop(reader, choice, stop_of(reader, choice, candidate->finish),
+                    (struct slice){"", 0});
+}
+
+/* The index of a candidate stands behind its content, so its parts are kept until it has been
+ * read. Where there is none, the place among the candidates tells it. */
 static void read_candidates(struct reply_reader *reader, struct slice document)
 {
+    struct candidate candidate = {.parts = NULL};
     struct json_text key;
     struct json_value item, value;
-    int choice = 0;
 
     if (!json_enter(reader->json))
         return;
-    for (; json_next(reader->json, &key, &item); choice++) {
-        struct json_text finish = {"", 0};
-        if (item.kind != JSON_OBJECT || choice >= REPLY_CHOICES_MAX || !json_enter(reader->json))
+    for (int64_t place = 0; json_next(reader->json, &key, &item); place++) {
+        if (item.kind != JSON_OBJECT || !json_enter(reader->json))
             continue;
-        reader_begin(reader);
+        candidate.n = 0;
+        candidate.finish = (struct json_text){"", 0};
+        candidate.index = place;
         while (json_next(reader->json, &key, &value)) {
             if (json_text_is(key, "content") && value.kind == JSON_OBJECT)
-                read_gemini_content(reader, document, choice);
+                read_gemini_content(reader, document, &candidate);
             else if (json_text_is(key, "finishReason") && value.kind == JSON_STRING)
-                finish = value.string;
+                candidate.finish = value.string;
+            else if (json_text_is(key, "index") && value.kind == JSON_INTEGER)
+                candidate.index = value.integer;
         }
-        if (finish.size > 0)
-            reader_stop(reader, choice, stop_of(reader, choice, finish), (struct slice){"", 0});
+        take_candidate(reader, &candidate);
     }
+    free(candidate.parts);
 }
 
 /* {"blockReason": "SAFETY"}: the prompt was refused, and there is no candidate. */

@@ -202,6 +202,29 @@ static void streams_without_finish_were_cut(void **state)
                "500 {'type':'error'");
 }
 
+/* The index stands behind the content, and a chunk may have one candidate alone. */
+static void candidates_are_told_by_their_index(void **state)
+{
+    const char *text = stream(
+        *state, C,
+        CHUNK("{'text':'a0'}", ",'index':0") CHUNK("{'text':'b1'}", ",'index':1")
+            CHUNK("{'text':'c1'}", ",'index':1,'finishReason':'STOP'")
+                CHUNK("{'text':'d0'}", ",'finishReason':'MAX_TOKENS','index':0") LAST_USAGE);
+
+    expect_has(text, "{'index':0,'delta':{'content':'a0'}");
+    expect_has(text, "{'index':1,'delta':{'content':'b1'}");
+    expect_has(text, "{'index':1,'delta':{'content':'c1'}");
+    expect_has(text, "{'index':1,'delta':{},'finish_reason':'stop'}");
+    expect_has(text, "{'index':0,'delta':{'content':'d0'}");
+    expect_has(text, "{'index':0,'delta':{},'finish_reason':'length'}");
+    expect_has(text, "[DONE]");
+    text = reply(*state, C,
+                 "{'candidates':[{'content':{'parts':[{'text':'b'}]},'finishReason':'STOP',"
+                 "'index':1},{'content':{'parts':[{'text':'a'}]},'index':0,"
+                 "'finishReason':'STOP'}]}");
+    expect_has(text, "'choices':[{'index':0,'message':{'role':'assistant','content':'a'");
+}
+
 static void every_cut_gives_the_same_bytes(void **state)
 {
     static const char text[] =
@@ -246,6 +269,7 @@ int main(void)
         unit_test_titled("35 a blocked prompt is a filter, and keeps its usage",
                          a_blocked_prompt_is_a_filter_and_keeps_its_usage),
         unit_test_titled("33 streams without finish were cut", streams_without_finish_were_cut),
+        cmocka_unit_test(candidates_are_told_by_their_index),
         cmocka_unit_test(every_cut_gives_the_same_bytes),
     };
 
