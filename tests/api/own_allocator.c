@@ -104,10 +104,10 @@ static enum tg_err set_books(struct tg_problem *problem)
 
     tg_allocator_init(&allocator);
     allocator.malloc = book_malloc;
-    own_allocator.calloc = book_calloc;
+    allocator.calloc = book_calloc;
     allocator.realloc = book_realloc;
     allocator.free = book_free;
-    own_allocator.context = &books;
+    allocator.context = &books;
     return tg_set_allocator(&allocator, problem);
 }
 
@@ -361,7 +361,7 @@ static void it_has_to_be_whole(void)
     EXPECT(strstr(problem.text, "tg_allocator_init()") != NULL);
     tg_allocator_init(&allocator);
     allocator.malloc = book_malloc;
-    own_allocator.calloc = book_calloc;
+    allocator.calloc = book_calloc;
     allocator.free = book_free;
     EXPECT(tg_set_allocator(&allocator, &problem) == TG_ERR_NULL);
     EXPECT(strstr(problem.text, "realloc is null") != NULL);

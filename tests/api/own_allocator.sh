@@ -9,9 +9,9 @@ build=${BUILD:-build}
 cc=${CC:-cc}
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 
-check "it builds with the static library" "$cc" -std=c11 $warn -Iinclude tests/api/own_own_allocator.c \
+check "it builds with the static library" "$cc" -std=c11 $warn -Iinclude tests/api/own_allocator.c \
     "$build/libtollgate.a" -lm -pthread -o "$tmp/static"
-check "it builds with the shared library" "$cc" -std=c11 $warn -Iinclude tests/api/own_own_allocator.c \
+check "it builds with the shared library" "$cc" -std=c11 $warn -Iinclude tests/api/own_allocator.c \
     -L"$build" -ltollgate -o "$tmp/shared"
 for name in $("$tmp/static"); do
     check "$name, static" timeout 120 "$tmp/static" "$name"
