@@ -42,8 +42,8 @@ wheel:
 	@tools/deps build
 	@$(MAKE) $(PYTHON_TOOLS)/tools
 	@$(MAKE) VARIANT=ship ship-wheel
-ship-wheel: $(B)/$(SO_FILE)
-	@tools/wheel $(B)/$(SO_FILE) $(BUILD)/wheel $(PYTHON_TOOLS)/venv/bin/python
+ship-wheel: $(B)/libtollgate.so.$(VERSION)
+	@tools/wheel $(B)/libtollgate.so.$(VERSION) $(BUILD)/wheel $(PYTHON_TOOLS)/venv/bin/python
 
 # The source as it is committed.
 dist:

@@ -82,9 +82,9 @@ $(PYTHON_TOOLS)/tools: tests/python/requirements.txt
 	    --disable-pip-version-check --no-deps --no-compile --only-binary :all: -r $< >$(@D)/pip.log 2>&1 || \
 	      { cat $(@D)/pip.log; exit 1; }; }
 	$(Q)touch $@
-$(PYTHON_TOOLS)/installed: $(PYTHON_TOOLS)/tools $(PYTHON_SRC) tools/wheel proto/tollgate/v1/admission.proto $(BUILD)/$(SO_FILE)
+$(PYTHON_TOOLS)/installed: $(PYTHON_TOOLS)/tools $(PYTHON_SRC) tools/wheel proto/tollgate/v1/admission.proto $(BUILD)/libtollgate.so.$(VERSION)
 	$(call say,wheel,$@)
-	$(Q)CC='$(CC)' tools/wheel $(BUILD)/$(SO_FILE) $(@D)/wheel $(@D)/venv/bin/python >/dev/null
+	$(Q)CC='$(CC)' tools/wheel $(BUILD)/libtollgate.so.$(VERSION) $(@D)/wheel $(@D)/venv/bin/python >/dev/null
 	$(Q)$(@D)/venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-index \
 	    --force-reinstall $(@D)/wheel/*.whl
 	$(Q)touch $@
