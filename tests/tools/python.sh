@@ -18,9 +18,9 @@ check 'nor in the recipes' "$bin/ruff" check --no-cache --config python/pyprojec
 check 'its layout is what ruff wants' "$bin/ruff" format --no-cache --check --config python/pyproject.toml python tests/python \
     tests/ship/recipes examples/litellm
 tree=$folder/wheel/tree
-check 'mypy --strict finds nothing in the package' "$bin/mypy" --cache-dir "$folder/mypy" \
+check 'mypy --strict finds nothing in the package' "$bin/mypy" --cache-dir "$tmp/mypy" \
     --config-file python/pyproject.toml "$tree/tollgate"
-check 'nor in its tests' env MYPYPATH="$tree" "$bin/mypy" --cache-dir "$folder/mypy" --config-file python/pyproject.toml \
+check 'nor in its tests' env MYPYPATH="$tree" "$bin/mypy" --cache-dir "$tmp/mypy" --config-file python/pyproject.toml \
     tests/python
 
 # A wheel has what the tree has, types included, and needs the C library alone.
