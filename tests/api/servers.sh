@@ -1,5 +1,5 @@
 #!/bin/sh
-# servers.sh - the examples that wait: each serves many clients at once through its four slots, and none
+# servers.sh - the examples that docs/library.md names for calls that wait: each serves many clients at once through its four slots, and none
 # is lost; clients that hang up leave the queue. Then again under a thread sanitizer, with the shared
 # libraries as they are installed, which are not built with it: it has nothing to report.
 #
