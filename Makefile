@@ -19,7 +19,6 @@ version = $(shell sed -n 's/^\#define TG_VERSION_$(1) //p' include/tollgate.h)
 MAJOR   := $(call version,MAJOR)
 MINOR   := $(call version,MINOR)
 VERSION := $(MAJOR).$(MINOR).$(call version,PATCH)
-SO_FILE := libtollgate.so.$(VERSION)
 
 # ---- What is built from what -------------------------------------------------------------------
 #
