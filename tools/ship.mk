@@ -66,14 +66,20 @@ release:
 	@cp $(BUILD)/image/*.oci.tar $(BUILD)/deb/*.deb $(BUILD)/wheel/*.whl $(BUILD)/dist/
 	@tools/sign $(BUILD)/dist
 
-# Other people's proxies, and our wheel: what docs/recipes.md is tested with.
+# Other people's proxies, and our wheel: what docs/recipes.md is tested with. Caddy is a module of Go.
 RECIPES := $(BUILD)/recipes
+CADDY_VERSION := v2.11.7
 $(RECIPES)/installed: tests/ship/recipes/requirements.txt $(PYTHON_TOOLS)/installed
 	$(call say,pip,$@)
 	$(Q)mkdir -p $(@D) && python3 -m venv --clear $(@D)/venv && { $(@D)/venv/bin/python -m pip install \
 	    --disable-pip-version-check --no-deps --no-compile --only-binary :all: -r $< \
 	    $(PYTHON_TOOLS)/wheel/*.whl >$(@D)/pip.log 2>&1 || { cat $(@D)/pip.log; exit 1; }; }
 	$(Q)touch $@
+
+$(RECIPES)/caddy:
+	$(call say,go,$@)
+	$(Q)mkdir -p $(@D) && GOBIN=$(abspath $(@D)) go install github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY_VERSION) \
+	    >$(@D)/go.log 2>&1 || { cat $(@D)/go.log; exit 1; }
 
 # What takes long and needs root: packages in a bare Debian, the image, two builds that must not differ, and
 # other people's proxies. None of it is in `make test`: of its parts only the chart, the site and the manual are
@@ -84,7 +90,7 @@ ship-test:
 	@tools/deps build test ship
 	@$(MAKE) VARIANT=ship ship-image
 	@$(MAKE) deb
-	@$(MAKE) $(HELM) $(SITE_TOOLS)/installed $(VALIDATORS)/installed $(RECIPES)/installed
+	@$(MAKE) $(HELM) $(SITE_TOOLS)/installed $(VALIDATORS)/installed $(RECIPES)/installed $(RECIPES)/caddy
 	@TEST_TIMEOUT=3600 JOBS=1 tools/run-tests @ship TOLLGATE=$(BUILD)/ship/tollgate IMAGE=$(BUILD)/image \
 	    DEBS=$(BUILD)/deb HELM=$(HELM) VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) \
-	    RECIPES=$(RECIPES) $(wildcard tests/ship/*.sh) tests/tools/chart.sh tests/tools/site.sh tests/tools/manual.sh
+	    RECIPES=$(RECIPES) CADDY=$(RECIPES)/caddy $(wildcard tests/ship/*.sh) tests/tools/chart.sh tests/tools/site.sh tests/tools/manual.sh
