@@ -269,7 +269,7 @@ static void a_stream_is_translated_as_it_comes(void **state)
     expect_state(CALL_ASKING);
     call_out_data(call_kit_out(), "event: mess");
     assert_int_equal(client.status, 0);
-    call_out_data(call_kit_out(), MESSAGE_START + 11);
+    call_out_data(call_kit_out(), &MESSAGE_START[11]);
     assert_int_equal(client.status, 200);
     expect_in(client.head, "content-type: text/event-stream\n");
     expect_in(client.body, "\"role\":\"assistant\"");
