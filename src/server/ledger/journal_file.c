@@ -220,9 +220,7 @@ bool journal_map_view(struct journal *journal, const char *path, uint64_t token,
 bool journal_map_memory(struct journal *journal, size_t slots, struct tg_problem *problem)
 {
     size_t bytes = slots * SLOT_BYTES;
-    /* All of its pages at once: whoever opens the ledger touches each of them. */
-    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (mapping == MAP_FAILED)
         return problem_fail(problem, "there is no memory for a journal of %zu entries", slots);

@@ -212,10 +212,16 @@ static bool open_journal(struct ledger *ledger, enum presence there, size_t slot
     return journal_map(&ledger->journal, ledger->journal_path, token, problem);
 }
 
+/* It keeps nothing, and nothing has been left in it. */
+static bool is_in_memory(const struct ledger_config *config)
+{
+    return strcmp(config->path, ":memory:") == 0;
+}
+
 static bool open_files(struct ledger *ledger, const struct ledger_config *config,
                        struct tg_problem *problem)
 {
-    if (strcmp(config->path, ":memory:") == 0) {
+    if (is_in_memory(config)) {
         ledger->detail = 0; /* nobody could read it, and memory would be full of it */
         return ledger_db_open(&ledger->db, config->path, 0, true, problem) &&
                journal_map_memory(&ledger->journal, config->slots, problem);
@@ -313,8 +319,11 @@ bool ledger_open(const struct ledger_config *config, struct ledger **ledger,
         problem_fail(problem, "%s: there is no memory to open it", config->path);
         goto free_ledger;
     }
-    if (!open_files(opened, config, problem) || !recover(opened, problem) ||
-        !ledger_recover_left(opened, problem))
+    if (!open_files(opened, config, problem))
+        goto free_ledger;
+    if (is_in_memory(config))
+        journal_begin(&opened->journal, 0);
+    else if (!recover(opened, problem) || !ledger_recover_left(opened, problem))
         goto free_ledger;
     *ledger = opened;
     return true;
