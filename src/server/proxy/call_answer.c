@@ -27,7 +27,7 @@ static void call_answer_hold(struct call *call, struct slice bytes)
     if (call->held_n + bytes.n > HELD_MAX)
         bytes.n = HELD_MAX - call->held_n;
     if (call->held_n + bytes.n > call->held_room) {
-        size_t room = call->held_room > 0 ? call->held_room : 4096;
+        size_t room = 4096;
         while (room < call->held_n + bytes.n)
             room *= 2;
         char *held = realloc(call->held, room);
@@ -443,8 +443,6 @@ enum call_failure call_answer_end(struct call *call)
     /* The last event of a stream that does not end its last line. */
     if (attempt->events && sse_end(&call->sse, &event))
         failure = take_event(call, &event);
-    if (failure != FAILURE_NONE)
-        return failure;
     attempt->out = NULL;
     attempt->ended = true;
     if (!attempt->passes)

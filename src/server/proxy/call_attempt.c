@@ -312,12 +312,11 @@ static bool is_too_late(const struct call *call, tg_ms pause)
     return call->deadline > 0 && call_now(call) + pause >= call->deadline;
 }
 
-/* Whether this route has a retry left that would begin in time. */
+/* Whether this route has a retry left that would begin in time. A passthrough has none. */
 static bool may_retry(const struct call *call, tg_ms pause)
 {
-    int64_t retries = call->route ? call->route->config->retries : 0;
-
-    return !is_too_late(call, pause) && (int64_t)call->route_attempts <= retries;
+    return call->route != NULL && !is_too_late(call, pause) &&
+           (int64_t)call->route_attempts <= call->route->config->retries;
 }
 
 /* The key of the last attempt is not the first choice any more, or no choice at all. Where there is

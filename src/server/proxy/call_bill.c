@@ -143,19 +143,15 @@ static tg_micro dearest_output(const struct call *call, struct tg_usage usage, i
     const struct tg_usage_bound *bound = &call->attempt.bound;
 
     assert(usage.audio_output == 0 && usage.image_output == 0);
-    usage.output = output;
-    usage.factor_milli = num_max(usage.factor_milli, bound->factor_milli);
-    tg_micro most = tg_price_of(price, &usage);
     usage.output = 0;
-    if (bound->kinds & TG_OUTPUT_AUDIO) {
-        usage.audio_output = output;
-        most = num_max(most, tg_price_of(price, &usage));
-        usage.audio_output = 0;
-    }
-    if (bound->kinds & TG_OUTPUT_IMAGE) {
-        usage.image_output = output;
-        most = num_max(most, tg_price_of(price, &usage));
-    }
+    usage.factor_milli = num_max(usage.factor_milli, bound->factor_milli);
+    struct tg_usage text = usage, audio = usage, image = usage;
+    text.output = audio.audio_output = image.image_output = output;
+    tg_micro most = tg_price_of(price, &text);
+    if (bound->kinds & TG_OUTPUT_AUDIO)
+        most = num_max(most, tg_price_of(price, &audio));
+    if (bound->kinds & TG_OUTPUT_IMAGE)
+        most = num_max(most, tg_price_of(price, &image));
     return most;
 }
 
@@ -186,7 +182,7 @@ static tg_micro price_served(const struct call *call, const struct evidence *see
 
     usage->factor_milli = config_served_factor(model, seen->reading.tier, seen->reading.speed,
                                                seen->reading.geo, bound->factor_milli);
-    if (usage->longest == 0 && bound->longest > 0)
+    if (usage->longest == 0)
         usage->longest = num_min(bound->longest, tg_usage_input(usage));
     return tg_price_of(&model->price, usage);
 }

@@ -173,10 +173,7 @@ static void translate_now(struct call *call, struct json_reader *reader)
 {
     struct call_parse *parse = &call->parse;
 
-    parse->problem = (struct ask_problem){.no_memory = reader == NULL};
-    parse->good = reader != NULL;
-    if (reader == NULL)
-        return;
+    parse->good = true;
     if (!call->checked && has_foreign_fallback(call))
         call->uncarried = find_uncarried(call, reader);
     if (call->translation != NULL)
@@ -188,9 +185,13 @@ static void call_translate_job(struct net_job *job, void *reader)
 {
     struct call *call = container_of(job, struct call, parse.job);
 
+    if (reader == NULL) {
+        call->parse.problem = (struct ask_problem){.no_memory = true};
+        call->parse.good = false;
+        return;
+    }
     translate_now(call, reader);
-    if (reader != NULL)
-        json_reader_trim(reader, READER_KEEPS);
+    json_reader_trim(reader, READER_KEEPS);
 }
 
 static bool call_translate_put_job(struct call *call)

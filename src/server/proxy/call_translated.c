@@ -121,8 +121,6 @@ static enum call_failure pass_written(struct call *call, bool fine)
             return FAILURE_NONE;
         begin(call, 200, call->ask.stream, call->ask.stream ? -1 : (int64_t)written.n);
     }
-    if (call->state != CALL_ANSWERING)
-        return FAILURE_NONE;
     call_answer_pass(call, written);
     return FAILURE_NONE;
 }
