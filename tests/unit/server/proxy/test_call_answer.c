@@ -175,28 +175,49 @@ static void a_long_400_passes(void **state)
     call_kit_close();
 }
 
+/* Its dates are the wall clock's, and keys rest by the steady one. */
 static void a_provider_says_how_long_its_key_rests(void **state)
 {
+    static const tg_ms ahead[] = {0, 3600000, -3600000};
     struct tg_key_metrics keys[2];
 
     (void)state;
-    call_kit_open(NULL);
-    call_out_says("retry-after", "20");
-    call_client_ask(&client, CALL_KIT_BODY);
-    tg_ms limited_at = call_kit.now;
-    call_out_reply(call_kit_out(), 429, JSON, "{}");
-    call_kit_pass(1);
-    call_out_reply(call_kit_out(), 429, JSON, "{}");
-    call_kit_pass(1);
-    assert_int_equal(client.status, 429);
-    assert_string_equal(client.reason, "no_key");
-    struct tg_pool *pool = gateway_newest(call_kit.gateway)->routes[0].pool;
-    assert_int_equal(tg_pool_get_keys(pool, call_kit.now, 0, keys, 2), 2);
-    for (int i = 0; i < 2; i++)
-        assert_in_range(keys[i].cool_down_until, limited_at + 20000, limited_at + 20001);
-    call_client_gone(&client, HTTP_DONE);
-    call_kit_expect_released(&client);
-    call_kit_close();
+    for (size_t i = 0; i < COUNT_OF(ahead); i++) {
+        begin(NULL);
+        atomic_store(&call_kit.gateway->clock.ahead_ms, ahead[i]);
+        call_out_says("retry-after", "20");
+        call_client_ask(&client, CALL_KIT_BODY);
+        tg_ms limited_at = call_kit.now;
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(1);
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        call_kit_pass(1);
+        assert_int_equal(client.status, 429);
+        assert_string_equal(client.reason, "no_key");
+        struct tg_pool *pool = gateway_newest(call_kit.gateway)->routes[0].pool;
+        assert_int_equal(tg_pool_get_keys(pool, call_kit.now, 0, keys, 2), 2);
+        for (int k = 0; k < 2; k++)
+            assert_in_range(keys[k].cool_down_until, limited_at + 20000, limited_at + 20001);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
+static void a_provider_that_does_not_say_how_long_leaves_it_to_the_ring(void **state)
+{
+    static const tg_ms ahead[] = {0, 3600000, -3600000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(ahead); i++) {
+        begin(&(struct call_kit_config){.remote = true});
+        atomic_store(&call_kit.gateway->clock.ahead_ms, ahead[i]);
+        call_client_ask(&client, CALL_KIT_BODY);
+        call_out_reply(call_kit_out(), 429, JSON, "{}");
+        assert_int_equal(call_kit.report.outcome, TG_KEY_LIMITED);
+        assert_int_equal(call_kit.report.cool_until, 0);
+        call_client_gone(&client, HTTP_HANGUP);
+        end();
+    }
 }
 
 static void credentials_that_are_refused_are_no_fault_of_the_client(void **state)
@@ -654,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_400_of_an_empty_account_is_another_keys_chance),
         cmocka_unit_test(a_long_400_passes),
         cmocka_unit_test(a_provider_says_how_long_its_key_rests),
+        cmocka_unit_test(a_provider_that_does_not_say_how_long_leaves_it_to_the_ring),
         cmocka_unit_test(credentials_that_are_refused_are_no_fault_of_the_client),
         cmocka_unit_test(a_reply_says_what_is_left_of_our_limits),
         cmocka_unit_test(a_reply_of_the_other_api_has_its_names),

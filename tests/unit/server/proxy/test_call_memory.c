@@ -72,6 +72,8 @@ static void a_translated_stream(void)
 static void a_translated_fallback(void)
 {
     call_client_ask(&client, CALL_KIT_BODY);
+    if (client.call != NULL) /* without memory it is not said to be impossible */
+        assert_int_equal(client.call->uncarried, 0);
     if (is_asking())
         call_out_reply(call_kit_out(), 429, JSON, ERROR_BODY);
     if (is_asking())
@@ -187,6 +189,40 @@ static void a_request_without_memory_for_its_call_is_aborted(void **state)
     call_kit_close();
 }
 
+/* The first call to wait needs memory for its place in the queue: without it, it is refused, and
+ * the one that has the slot goes on. */
+static void a_call_without_memory_to_wait_is_refused(void **state)
+{
+    const struct call_kit_config config = {.first = ONE_SLOT, .gate = "  " LONG_WAIT};
+    long nth = 0;
+    int without = 0;
+
+    (void)state;
+    need_allocator();
+    do {
+        begin(&config);
+        call_client_ask(&other, CALL_KIT_BODY);
+        call_client_begin(&client, -1);
+        call_client_body(&client, CALL_KIT_BODY);
+        fail_at(nth);
+        call_client_end(&client);
+        until_failure = -1;
+        if (client.status != 0 && client.call->route != NULL) { /* its body has been read */
+            without++;
+            expect_state(CALL_OVER);
+            assert_int_equal(client.status, 503);
+            assert_string_equal(client.reason, "memory_pressure");
+            assert_false(client.call->notes.decided); /* no gate has said anything */
+        }
+        assert_int_equal(other.call->state, CALL_ASKING);
+        call_client_gone(&client, client.finished ? HTTP_DONE : HTTP_HANGUP);
+        call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        call_client_gone(&other, HTTP_DONE);
+        end();
+    } while (allocations > nth++);
+    assert_true(without > 0);
+}
+
 /* Not even an empty body can be read without memory. */
 static void a_body_without_memory_is_an_error_of_ours(void **state)
 {
@@ -209,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_survives_each_of_its_allocations),
         cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
+        cmocka_unit_test(a_call_without_memory_to_wait_is_refused),
         cmocka_unit_test(a_body_without_memory_is_an_error_of_ours),
     };
 

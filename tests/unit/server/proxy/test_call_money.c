@@ -52,6 +52,7 @@ static void a_budget_that_is_spent_says_until_when(void **state)
         assert_string_equal(client.reason, "budget");
         expect_in(client.body, rows[i].text);
         expect_in(client.head, "x-should-retry: false\n");
+        expect_not_in(client.head, "x-ratelimit-"); /* none of those limits refused it */
         assert_int_equal(strstr(client.head, "x-tollgate-reset-at") != NULL, rows[i].dated);
         assert_int_equal(field_of(&client, "retry-after-ms"), -1);
         call_client_gone(&client, HTTP_DONE);
@@ -100,6 +101,25 @@ static void a_refusal_by_money_names_whose_budget_it_is(void **state)
         call_client_gone(&client, HTTP_DONE);
         call_kit_close();
     }
+}
+
+/* A user may have a name of 200 bytes, and a refusal has to hold more than that. */
+static void a_refusal_by_money_names_a_user_by_64_bytes(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "users: {from: \"header:x-user\", each: {budgets: [{usd: 0.0001, per: day}]}}"};
+    char name[201], expected[128];
+
+    (void)state;
+    memset(name, 'u', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(expected, sizeof expected, "budget of user %.64s of tenant one: ", name);
+    begin(&config);
+    call_client_says("x-user", name);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_in(client.body, expected);
+    call_client_gone(&client, HTTP_DONE);
+    end();
 }
 
 /* Not even one token would fit: nothing is suggested. */
@@ -155,12 +175,14 @@ static void a_budget_that_the_store_refuses_is_named_by_whose_it_is(void **state
         {TG_PER_DAY, 9000000, "budget of tenant one: 9 USD a day"},
         {TG_PER_WEEK, 5000000, "budget of user u of tenant one: 5 USD a week"},
         {TG_PER_WEEK, 6000000, "budget of tenant one: 6 USD a week"}, /* changed a moment ago */
+        {TG_PER_WEEK, 9000000, "budget of user u of tenant one: 9 USD a week"},
+        {TG_PER_MONTH, 9000000, "budget of everyone: 9 USD a month"},
     };
     const struct call_kit_config config = {
         .remote = true,
-        .top = "budgets: [{usd: 70, per: day}]\n",
-        .tenant = "budgets: [{usd: 9, per: day}], "
-                  "users: {from: \"header:x-user\", each: {budgets: [{usd: 5, per: week}]}}"};
+        .top = "budgets: [{usd: 70, per: day}, {usd: 9, per: month}]\n",
+        .tenant = "budgets: [{usd: 9, per: day}], users: {from: \"header:x-user\", "
+                  "each: {budgets: [{usd: 5, per: week}, {usd: 9, per: week}]}}"};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -728,7 +750,7 @@ static void a_budget_in_shadow_is_counted(void **state)
 
 /* A call that we have bounded by what was known here of the budget of all gateways. Meanwhile
  * another one has cost more than it had reserved, and the store says no. */
-static void bound_and_refuse(tg_ms waited)
+static void bound_and_refuse(tg_ms waited, const char *reply)
 {
     static const struct call_kit_config config = {
         .remote = true,
@@ -740,7 +762,7 @@ static void bound_and_refuse(tg_ms waited)
     call_kit.money = REMOTE_SAYS_LATER;
     call_client_ask(&client, UNBOUNDED);
     assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * 150);
-    call_out_reply(call_kit_out(), 200, JSON, BIG_REPLY);
+    call_out_reply(call_kit_out(), 200, JSON, reply);
     call_kit_pass(waited);
     call_kit_answer_money(REMOTE_SAYS_NO);
 }
@@ -748,7 +770,7 @@ static void bound_and_refuse(tg_ms waited)
 static void a_call_does_with_less_than_it_asked_for(void **state)
 {
     (void)state;
-    bound_and_refuse(25);
+    bound_and_refuse(25, BIG_REPLY);
     expect_state(CALL_AT_MONEY);
     int64_t most = (630 - BIG_MICRO - client.call->attempt.bound.input) / 2;
     assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * most);
@@ -766,7 +788,7 @@ static void a_call_does_with_less_than_it_asked_for(void **state)
 static void a_call_asks_for_less_once(void **state)
 {
     (void)state;
-    bound_and_refuse(0);
+    bound_and_refuse(0, BIG_REPLY);
     expect_state(CALL_AT_MONEY);
     call_kit_answer_money(REMOTE_SAYS_NO);
     expect_state(CALL_OVER);
@@ -780,7 +802,19 @@ static void a_call_asks_for_less_once(void **state)
 static void a_call_that_has_waited_long_does_not_ask_again(void **state)
 {
     (void)state;
-    bound_and_refuse(26);
+    bound_and_refuse(26, BIG_REPLY);
+    expect_state(CALL_OVER);
+    call_client_gone(&client, HTTP_DONE);
+    call_client_gone(&other, HTTP_DONE);
+    end();
+}
+
+/* Less than one token would fit: there is nothing to ask for. */
+static void a_call_that_can_do_with_nothing_does_not_ask_again(void **state)
+{
+    (void)state;
+    bound_and_refuse(0, "{\"choices\":[],\"usage\":{\"prompt_tokens\":600,"
+                        "\"completion_tokens\":1,\"total_tokens\":601}}");
     expect_state(CALL_OVER);
     call_client_gone(&client, HTTP_DONE);
     call_client_gone(&other, HTTP_DONE);
@@ -1234,6 +1268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_budget_that_is_spent_says_until_when),
         cmocka_unit_test(a_refusal_by_money_names_whose_budget_it_is),
+        cmocka_unit_test(a_refusal_by_money_names_a_user_by_64_bytes),
         cmocka_unit_test(a_refusal_suggests_nothing_that_does_not_fit),
         cmocka_unit_test(a_budget_that_others_have_reserved_may_be_asked_again),
         cmocka_unit_test(a_budget_that_the_store_refuses_is_named_by_whose_it_is),
@@ -1259,6 +1294,7 @@ int main(void)
         cmocka_unit_test(a_call_does_with_less_than_it_asked_for),
         cmocka_unit_test(a_call_asks_for_less_once),
         cmocka_unit_test(a_call_that_has_waited_long_does_not_ask_again),
+        cmocka_unit_test(a_call_that_can_do_with_nothing_does_not_ask_again),
         cmocka_unit_test(a_bound_of_the_client_is_not_made_shorter),
         cmocka_unit_test(a_key_is_waited_for_as_long_as_there_is_time),
         cmocka_unit_test(a_call_whose_store_was_late_takes_its_own_key),

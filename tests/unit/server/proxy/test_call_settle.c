@@ -366,6 +366,51 @@ static void a_hang_up_is_charged_if_the_request_was_sent(void **state)
 }
 
 /* An error is not drained for its usage: it has none. */
+/* Calls that were cut are booked by it: it is of replies that ended, said how much they wrote, and
+ * were written as fast as the provider can. */
+static void how_fast_a_model_writes_is_learned_from_whole_replies(void **state)
+{
+    static const struct {
+        const char *body, *usage;
+        bool breaks, slow;
+        double tokens_per_s; /* 0: nothing is learned */
+    } rows[] = {
+        {CALL_KIT_STREAM, "\"prompt_tokens\":5,\"completion_tokens\":300", false, false, 30},
+        {"{\"model\":\"first\",\"stream\":true,\"n\":2,\"messages\":[]}",
+         "\"prompt_tokens\":5,\"completion_tokens\":600", false, false, 30},
+        {CALL_KIT_STREAM, "\"prompt_tokens\":5,\"completion_tokens\":300", true, false, 0},
+        {CALL_KIT_STREAM, "\"prompt_tokens\":5,\"completion_tokens\":300", false, true, 0},
+        {CALL_KIT_STREAM, "\"x\":1", false, false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char usage[200];
+        begin(NULL);
+        struct output_speed *speed = gateway_newest(call_kit.gateway)->routes[0].speed;
+        for (uint32_t other_tenant = 0; other_tenant < OUTPUT_SPEED_ENOUGH - 1; other_tenant++)
+            output_speed_add(speed, other_tenant, OUTPUT_SPEED_TOKENS, 1000000);
+        call_client_ask(&client, rows[i].body);
+        struct call_out *out = call_kit_out();
+        call_out_head(out, 200, EVENT_STREAM);
+        client.queued = rows[i].slow ? HTTP_OUTPUT_HIGH + 1 : 0;
+        call_out_data(out, CHUNK);
+        snprintf(usage, sizeof usage, "data: {\"choices\":[],\"usage\":{%s}}\n\n", rows[i].usage);
+        call_kit_pass(10000);
+        call_out_data(out, usage);
+        if (rows[i].breaks) {
+            call_out_fail(out, HTTP_RESET);
+        } else {
+            call_out_data(out, DONE);
+            call_out_end(out);
+        }
+        double expected = rows[i].tokens_per_s > 0 ? 1.25 * rows[i].tokens_per_s : 1000;
+        assert_true(output_speed_of(speed, 1000) == expected);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 static void an_error_that_nobody_reads_costs_nothing(void **state)
 {
     const struct call_kit_config config = {.provider = "    on_disconnect: drain"};
@@ -665,6 +710,7 @@ int main(void)
         cmocka_unit_test(embeddings_have_no_output),
         cmocka_unit_test(a_cut_stream_is_charged_with_what_has_arrived),
         cmocka_unit_test(a_hang_up_is_charged_if_the_request_was_sent),
+        cmocka_unit_test(how_fast_a_model_writes_is_learned_from_whole_replies),
         cmocka_unit_test(an_error_that_nobody_reads_costs_nothing),
         cmocka_unit_test(a_request_that_was_sent_is_drained),
         cmocka_unit_test(a_drained_reply_that_breaks_is_charged_with_what_has_arrived),

@@ -156,6 +156,35 @@ static void a_clamp_uses_the_field_of_the_provider(void **state)
     call_kit_close();
 }
 
+/* What a provider of responses is sent, and what its reply becomes. */
+static void a_chat_reaches_a_provider_of_responses(void **state)
+{
+    struct call_kit_config config = foreign;
+
+    (void)state;
+    config.providers = "  r: {api: openai-responses, base_url: \"http://127.0.0.1:3\", "
+                       "keys: [{name: r1, secret: \"${CALL_KIT_SECRET}\"}]}\n";
+    config.models = "  resp: {provider: r, price: {input: 1, output: 2}, max_output_tokens: 77, "
+                    "on_unbounded: clamp, clamp_to: 40}\n";
+    begin(&config);
+    call_client_ask(&client, "{\"model\":\"resp\",\"messages\":[{\"role\":\"user\",\"content\":"
+                             "\"hi\"}]}");
+    assert_string_equal(call_kit_out()->target, "/v1/responses");
+    expect_not_in(call_kit_out()->request, "anthropic-version");
+    expect_in(call_kit_out()->body, "\"max_output_tokens\":40");
+    reply_and_end(200, JSON,
+                  "{\"id\":\"resp_1\",\"object\":\"response\",\"status\":\"completed\","
+                  "\"model\":\"resp\",\"output\":[{\"type\":\"message\",\"id\":\"m\","
+                  "\"role\":\"assistant\",\"status\":\"completed\",\"content\":[{"
+                  "\"type\":\"output_text\",\"text\":\"hello\",\"annotations\":[]}]}],"
+                  "\"usage\":{\"input_tokens\":5,\"output_tokens\":3,\"total_tokens\":8}}");
+    expect_in(client.head, "x-tollgate-clamped: max_output_tokens=40\n");
+    expect_in(client.body, "\"object\":\"chat.completion\"");
+    expect_in(client.body, "\"content\":\"hello\"");
+    assert_int_equal(client.call->spent, CALL_KIT_MICRO);
+    call_kit_close();
+}
+
 static void what_cannot_be_carried_is_refused_by_its_name(void **state)
 {
     (void)state;
@@ -233,6 +262,22 @@ static void a_long_body_is_translated_on_a_thread(void **state)
     call_kit_close();
 }
 
+static void a_thread_without_memory_is_no_fault_of_the_client(void **state)
+{
+    (void)state;
+    begin(&foreign);
+    call_client_ask(&client, call_kit_large_body());
+    expect_state(CALL_TRANSLATING);
+    struct net_job *job = call_kit.job;
+    call_kit.job = NULL;
+    job->run(job, NULL);
+    job->done.run(job->done.arg);
+    assert_int_equal(client.status, 503);
+    assert_string_equal(client.reason, "memory_pressure");
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 /* The bytes of a call whose provider speaks its client's dialect are not looked at. */
 static void a_key_in_the_query_is_not_forwarded(void **state)
 {
@@ -269,8 +314,10 @@ static void a_stream_is_translated_as_it_comes(void **state)
     expect_state(CALL_ASKING);
     call_out_data(call_kit_out(), "event: mess");
     assert_int_equal(client.status, 0);
+    assert_true(atomic_load(&call_kit.gateway->counts.buffered) > 0);
     call_out_data(call_kit_out(), &MESSAGE_START[11]);
     assert_int_equal(client.status, 200);
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.buffered), 0); /* no retry needs it */
     expect_in(client.head, "content-type: text/event-stream\n");
     expect_in(client.body, "\"role\":\"assistant\"");
     call_out_data(call_kit_out(), MESSAGE_TEXT);
@@ -475,7 +522,11 @@ static void a_reply_that_nobody_can_read_is_no_answer(void **state)
     call_kit_expect_released(&client);
     call_out_says("content-encoding", "gzip");
     call_client_ask(&client, CHAT_WITH_OPUS);
-    call_out_reply(call_kit_out(), 200, JSON, "nobody can read this");
+    call_out_head(call_kit_out(), 200, JSON);
+    int64_t buffered = atomic_load(&call_kit.gateway->counts.buffered);
+    call_out_data(call_kit_out(), "nobody can read this");
+    assert_int_equal(atomic_load(&call_kit.gateway->counts.buffered), buffered); /* nor keeps it */
+    call_out_end(call_kit_out());
     assert_int_equal(client.status, 502);
     call_client_gone(&client, HTTP_DONE);
     call_kit_expect_released(&client);
@@ -600,10 +651,12 @@ int main(void)
         cmocka_unit_test(messages_reach_a_provider_of_chats),
         cmocka_unit_test(a_models_most_stands_for_a_bound_that_is_missing),
         cmocka_unit_test(a_clamp_uses_the_field_of_the_provider),
+        cmocka_unit_test(a_chat_reaches_a_provider_of_responses),
         cmocka_unit_test(what_cannot_be_carried_is_refused_by_its_name),
         cmocka_unit_test(a_lossy_model_leaves_it_out_and_says_so),
         cmocka_unit_test(what_rules_put_in_is_translated),
         cmocka_unit_test(a_long_body_is_translated_on_a_thread),
+        cmocka_unit_test(a_thread_without_memory_is_no_fault_of_the_client),
         cmocka_unit_test(a_key_in_the_query_is_not_forwarded),
         cmocka_unit_test(a_stream_is_translated_as_it_comes),
         cmocka_unit_test(usage_of_a_chat_is_asked_for_and_told_in_messages),
