@@ -95,7 +95,7 @@ static void add_media(struct request_walk *walk, const struct block *block, size
     } else if (slice_equal(block->source_type, SLICE("url"))) {
         part->source = SOURCE_URL;
         part->text = block->url;
-    } else if (slice_equal(block->source_type, SLICE("text"))) {
+    } else if (!image && slice_equal(block->source_type, SLICE("text"))) {
         part->kind = PART_TEXT;
         part->text = block->source_data;
     } else {

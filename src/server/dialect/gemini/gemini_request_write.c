@@ -53,8 +53,9 @@ static void write_media_part(struct request_write *write, const struct neutral_p
     struct json_writer *out = write->out;
     bool inside = part->source == SOURCE_INLINE;
     struct slice mime = part->mime.n > 0 ? part->mime : type_of_address(part->text);
+    bool other = part->media == MEDIA_IMAGE && slice_equal(mime, SLICE("application/pdf"));
 
-    if (mime.n == 0) {
+    if (mime.n == 0 || other) {
         write_lose(write, FIELD_MEDIA_TYPE);
         return;
     }

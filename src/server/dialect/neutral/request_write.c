@@ -46,6 +46,17 @@ static size_t count_parts(const struct neutral_request *request, size_t from, si
     return n;
 }
 
+/* Whether a call of the turn has the id of one before it. Both would be given the same result. */
+static bool shares_id(const struct neutral_request *request, const struct neutral_turn *turn,
+                      size_t call)
+{
+    for (size_t i = turn->first; i < call; i = part_next(request, i))
+        if (request->parts[i].kind == PART_CALL &&
+            slice_equal(request->parts[i].id, request->parts[call].id))
+            return true;
+    return false;
+}
+
 /* Every call of the turn is answered once before the model's next turn. */
 static void check_turn(struct request_write *write, size_t t, size_t next)
 {
@@ -65,7 +76,8 @@ static void check_turn(struct request_write *write, size_t t, size_t next)
     }
     for (size_t i = turn->first; i < turn->end; i = part_next(request, i))
         if (request->parts[i].kind == PART_CALL &&
-            find_result(request, first, end, request->parts[i].id) == SIZE_MAX)
+            (find_result(request, first, end, request->parts[i].id) == SIZE_MAX ||
+             shares_id(request, turn, i)))
             write_fail(write, turns_param(request),
                        "Each tool call must be followed by one result with its id.");
 }
@@ -88,6 +100,21 @@ static void check_calls(struct request_write *write)
     }
 }
 
+/* What it costs has been reserved as an image, and some providers would take it for a video. */
+static void check_images(struct request_write *write)
+{
+    const struct neutral_request *request = write->request;
+    const struct slice prefix = SLICE("image/");
+
+    for (size_t i = 0; i < request->n_parts; i++) {
+        const struct neutral_part *part = &request->parts[i];
+        if (part->kind == PART_MEDIA && part->media == MEDIA_IMAGE &&
+            part->source == SOURCE_INLINE &&
+            (part->mime.n <= prefix.n || memcmp(part->mime.at, prefix.at, prefix.n) != 0))
+            write_fail(write, turns_param(request), "An image must be of a type of images.");
+    }
+}
+
 bool write_begin(struct request_write *write, struct json_reader *json,
                  const struct neutral_request *request, const struct neutral_target *target,
                  enum dialect to, struct json_writer *out, struct neutral_dropped *dropped,
@@ -104,6 +131,7 @@ bool write_begin(struct request_write *write, struct json_reader *json,
         if ((request->foreign >> field & 1) != 0)
             write_lose(write, field);
     check_calls(write);
+    check_images(write);
     return !write->failed;
 }
 

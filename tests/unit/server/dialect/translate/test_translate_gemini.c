@@ -119,6 +119,12 @@ static void what_gemini_cannot_is_named(void **state)
         "'image_url','image_url':{'url':'https://x.example/picture'}}]}],'verbosity':'low',"
         "'parallel_tool_calls':false,'tools':[{'type':'function','function':{'name':'f'}}]}"));
     assert_string_equal(c->dropped.names, "image_url, parallel_tool_calls, verbosity");
+    /* It is reserved as an image. */
+    expect_lacks(dialect_request(c, C, G,
+                                 "{'model':'m','messages':[{'role':'user','content':[{'type':"
+                                 "'text','text':'x'},{'type':'image_url','image_url':{'url':"
+                                 "'https://x.example/a.pdf'}}]}]}"),
+                 "fileData");
 }
 
 /* ---- Replies --------------------------------------------------------------------------------- */

@@ -125,6 +125,43 @@ static void calls_without_result_are_refused(void **state)
                                 "{'role':'tool','tool_call_id':'b','content':'x'}]}"));
 }
 
+/* Both calls would be given the first result: what a client sends once would be sent for each. */
+static void calls_of_a_turn_that_share_an_id_are_refused(void **state)
+{
+    struct dialect_case *c = *state;
+    const char *text = "{'model':'m','messages':[{'role':'user','content':'go'},"
+                       "{'role':'assistant','tool_calls':["
+                       "{'id':'a','type':'function','function':{'name':'f','arguments':'{}'}},"
+                       "{'id':'a','type':'function','function':{'name':'f','arguments':'{}'}}]},"
+                       "{'role':'tool','tool_call_id':'a','content':'long'},"
+                       "{'role':'tool','tool_call_id':'a','content':''}]}";
+
+    assert_null(dialect_request(c, C, A, text));
+    assert_string_equal(c->problem.param, "messages");
+    assert_null(dialect_request(c, C, DIALECT_GEMINI, text));
+    assert_null(dialect_request(c, C, DIALECT_RESPONSES, text));
+}
+
+#define IMAGE_OF(source) \
+    "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'image','source':" source "}]}]}"
+
+/* It is reserved as an image, so it has to be one. */
+static void an_image_is_an_image(void **state)
+{
+    struct dialect_case *c = *state;
+
+    for (enum dialect to = 0; to < DIALECT_COUNT; to++) {
+        if (to == A)
+            continue;
+        assert_null(dialect_request(
+            c, A, to, IMAGE_OF("{'type':'base64','media_type':'video/mp4','data':'QQ=='}")));
+        assert_null(dialect_request(
+            c, A, to, IMAGE_OF("{'type':'text','media_type':'text/plain','data':'long'}")));
+        assert_non_null(dialect_request(
+            c, A, to, IMAGE_OF("{'type':'base64','media_type':'image/png','data':'QQ=='}")));
+    }
+}
+
 static void long_names_are_cut_and_stay_apart(void **state)
 {
     char body[1024], name[84];
@@ -525,6 +562,8 @@ int main(void)
         cmocka_unit_test(arguments_pass_as_bytes_and_empty_ones_are_an_object),
         cmocka_unit_test(arguments_that_are_no_object_are_wrapped_in_one),
         cmocka_unit_test(calls_without_result_are_refused),
+        cmocka_unit_test(calls_of_a_turn_that_share_an_id_are_refused),
+        cmocka_unit_test(an_image_is_an_image),
         unit_test_titled("18 long names are cut and stay apart",
                          long_names_are_cut_and_stay_apart),
         unit_test_titled("31 parallel false alone leaves the choice to the model",
