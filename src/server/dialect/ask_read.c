@@ -65,6 +65,7 @@ struct payload {
     int n;
     bool addressed;         /* one of them is not in the body */
     bool expected;          /* one stands where media belong, whatever the type says */
+    bool other;             /* one says that it is no image, and may be a video */
     uint32_t width, height; /* the largest sides found; 0: not all are images with a size */
     int64_t audio_ms;       /* -1: not all are recordings with a length */
     enum ask_detail detail;
@@ -226,7 +227,9 @@ static void payload_add(struct payload *payload, struct json_text text, bool ins
 
     normal_length_add(&payload->text, text.bytes, head);
     add_length(&payload->text, &(struct normal_length){rest, 3 * rest, 11 * rest});
-    inside = inside || (text.size >= 5 && memcmp(text.bytes, "data:", 5) == 0);
+    bool address = text.size >= 5 && memcmp(text.bytes, "data:", 5) == 0;
+    payload->other |= address && (text.size < 11 || memcmp(text.bytes, "data:image/", 11) != 0);
+    inside = inside || address;
     payload->addressed |= !inside;
     bool sized = inside && media_image_size(text.bytes, text.size, &width, &height);
     int64_t ms = inside && !sized ? media_audio_ms(text.bytes, text.size) : -1;
@@ -245,6 +248,7 @@ static void payload_merge(struct payload *to, const struct payload *from)
     to->n += from->n;
     to->addressed |= from->addressed;
     to->expected |= from->expected;
+    to->other |= from->other;
     to->width = first ? from->width : 0;
     to->height = first ? from->height : 0;
     to->audio_ms = first ? from->audio_ms : -1;
@@ -487,11 +491,12 @@ static void count_payload(struct walk *walk, struct level *level, struct level *
     struct ask *ask = walk->ask;
     struct payload *payload = &level->payload;
 
-    if (level->media == ASK_IMAGE) {
+    if (level->media == ASK_IMAGE && !payload->other) {
         count_image(ask, payload);
     } else if (level->media == ASK_AUDIO && payload->n == 1 && payload->audio_ms >= 0) {
         ask->audio_ms = num_add(ask->audio_ms, payload->audio_ms);
-    } else if (level->media == ASK_AUDIO || (level->media == ASK_FILE && !level->plain)) {
+    } else if (level->media == ASK_AUDIO || level->media == ASK_IMAGE ||
+               (level->media == ASK_FILE && !level->plain)) {
         ask->measure.files++;
         ask->by_address += payload->addressed;
     } else if (walk->depth > 1 && level->kind != LEVEL_MESSAGE && level->kind != LEVEL_PART &&
@@ -683,7 +688,7 @@ static bool ask_read_next(struct walk *walk, struct json_text *key, struct json_
 static enum level_kind kind_below(struct walk *walk, const struct level *level,
                                   struct json_text key, const struct json_value *value)
 {
-    if (json_text_is(key, "cache_control")) {
+    if (json_text_is(key, "cache_control") || json_text_is(key, "prompt_cache_breakpoint")) {
         walk->ask->features |= ASK_CACHE;
         return LEVEL_CACHE;
     }

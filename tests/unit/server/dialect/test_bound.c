@@ -348,6 +348,10 @@ static void cache_control_makes_writes(void **state)
         {ENDPOINT_RESPONSES, "'prompt_cache_options':{'ttl':'12h'}",
          TG_INPUT_WRITE | TG_INPUT_WRITE_LONG},
         {ENDPOINT_RESPONSES, "'prompt_cache_retention':'in_memory'", 0},
+        {ENDPOINT_CHAT, "'messages':[{'content':[{'prompt_cache_breakpoint':{}}]}]",
+         TG_INPUT_WRITE},
+        {ENDPOINT_RESPONSES, "'input':[{'content':[{'prompt_cache_breakpoint':{'ttl':'12h'}}]}]",
+         TG_INPUT_WRITE | TG_INPUT_WRITE_LONG},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -495,6 +499,20 @@ static void pdf_inline_is_the_context(void **state)
                          "'messages':[{'content':[{'type':'document','source':{'type':'text',"
                          "'media_type':'text/plain','data':'12345'}}]}]")
                     .input < 300);
+}
+
+/* Google takes any media in the place of an image. */
+static void other_media_in_the_place_of_an_image_are_the_context(void **state)
+{
+    static const char *const types[] = {"video/mp4", "application/pdf", "IMAGE/png", ""};
+    char fields[256];
+
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        snprintf(fields, sizeof fields, IMAGE("data:%s;base64," PNG_1024), types[i]);
+        assert_int_equal(bound_it(*state, ENDPOINT_CHAT, fields).input, CONTEXT);
+    }
+    assert_true(bound_it(*state, ENDPOINT_CHAT, IMAGE("data:image/png;base64," PNG_1024)).input <
+                CONTEXT);
 }
 
 static void recordings_cost_by_their_length(void **state)
@@ -726,6 +744,7 @@ int main(void)
         cmocka_unit_test(what_is_not_in_the_body_is_the_context),
         cmocka_unit_test(items_of_replies_are_the_most_that_one_has),
         cmocka_unit_test(pdf_inline_is_the_context),
+        cmocka_unit_test(other_media_in_the_place_of_an_image_are_the_context),
         cmocka_unit_test(recordings_cost_by_their_length),
         cmocka_unit_test(tools_of_the_provider_need_a_bound_on_uses),
         cmocka_unit_test(each_use_is_a_pass_over_the_context),
