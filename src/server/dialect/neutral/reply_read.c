@@ -291,12 +291,21 @@ static void merge_count(int64_t *count, int64_t later)
         *count = later;
 }
 
+static void merge_word(char word[USAGE_WORD_MAX], const char before[USAGE_WORD_MAX])
+{
+    if (word[0] == '\0')
+        memcpy(word, before, USAGE_WORD_MAX);
+}
+
 void usage_merge(struct usage_reading *usage, const struct usage_reading *later)
 {
     struct usage_reading before = *usage;
 
     *usage = *later;
     usage->usage = before.usage;
+    merge_word(usage->tier, before.tier);
+    merge_word(usage->speed, before.speed);
+    merge_word(usage->geo, before.geo);
     merge_count(&usage->usage.input, later->usage.input);
     merge_count(&usage->usage.cached_input, later->usage.cached_input);
     merge_count(&usage->usage.cache_write, later->usage.cache_write);

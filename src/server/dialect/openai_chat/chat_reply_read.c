@@ -227,6 +227,8 @@ static void read_document(struct reply_reader *reader, struct slice data)
         while (json_next(json, &key, &value)) {
             if (json_text_is(key, "choices") && value.kind == JSON_ARRAY) {
                 read_chunk_choices(reader);
+            } else if (json_text_is(key, "service_tier")) {
+                usage_keep_word(reader->usage.tier, &value);
             } else if (json_text_is(key, "usage") && value.kind == JSON_OBJECT) {
                 struct usage_reading usage = {.found = false};
                 usage_read(json, &value, &usage);

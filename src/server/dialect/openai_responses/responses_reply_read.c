@@ -248,6 +248,8 @@ static void read_state_key(struct reply_reader *reader, struct json_text key,
     } else if (json_text_is(key, "usage") && value->kind == JSON_OBJECT) {
         usage_read(reader->json, value, &state->usage);
         state->has_usage = true;
+    } else if (json_text_is(key, "service_tier")) {
+        usage_keep_word(state->usage.tier, value);
     } else if (json_text_is(key, "error") && value->kind == JSON_OBJECT) {
         neutral_error_take(reader->json, value, 0, &state->error);
         state->has_error = true;
