@@ -28,6 +28,7 @@ void json_writer_fini(struct json_writer *writer)
 void json_writer_clear(struct json_writer *writer)
 {
     writer->text.size = 0;
+    writer->escapes = 0;
     writer->comma = false;
 }
 
@@ -67,7 +68,10 @@ void json_write_array_end(struct json_writer *writer)
 void json_write_string(struct json_writer *writer, const char *bytes, size_t size)
 {
     separate(writer);
+    size_t before = writer->text.size;
     text_out_json(&writer->text, (struct slice){bytes, size});
+    if (writer->text.size > before + size + 2)
+        writer->escapes += writer->text.size - before - size - 2;
 }
 
 void json_write_key(struct json_writer *writer, const char *key)

@@ -19,6 +19,7 @@
 
 struct json_writer {
     struct text_out text; /* what is written; `failed` is there, too */
+    size_t escapes;       /* bytes that strings have taken besides their own and their quotes */
     bool comma;           /* the next value or key is not the first where it stands */
 };
 

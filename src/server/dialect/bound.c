@@ -27,7 +27,6 @@
 
 #define BOUND_CHOICES_MAX 128
 #define BOUND_DATA_DEPTH_MAX 64
-#define BOUND_ANTHROPIC_TOOLS 900
 #define BOUND_COMPACT_LEAST 1024 /* tokens between two compactions, at the least */
 #define BOUND_COMPACT_DEFAULT 150000
 /* The factor of what a server writes anew: an escape of 6 bytes for one of 2, at the worst. */

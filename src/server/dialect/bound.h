@@ -51,6 +51,9 @@ struct bound_image {
     int64_t factor_milli; /* patches; 0: 1000 */
 };
 
+/* Tokens that any tool brings along on Anthropic. */
+#define BOUND_ANTHROPIC_TOOLS 900
+
 /* What is known of a model. bound_facts_init() has the defaults. */
 struct bound_facts {
     int64_t context;      /* tokens of one pass; 0: not known; default */

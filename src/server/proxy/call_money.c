@@ -21,7 +21,7 @@
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/prefix.h"
 #include "server/obs/watch.h"
-#include "server/proxy/call.h"
+#include "server/proxy/call_translation.h"
 #include "server/runtime/quote.h"
 
 void call_describe_money(const struct call *call, struct spending_call *spending)
@@ -65,7 +65,8 @@ static void quote_call_of(const struct call *call, struct quote_call *asked)
                                  .route = call->route,
                                  .ask = &call->ask,
                                  .is_listed = call->model != CONFIG_NONE,
-                                 .is_translated = call->translation != NULL};
+                                 .is_translated = call->translation != NULL,
+                                 .escapes = call->translation ? call->translation->escapes : 0};
 }
 
 /* How many tokens each of its choices may write where so much can be reserved. */
@@ -106,6 +107,8 @@ void call_remember_counts(const struct call *call, const struct tg_usage *usage)
 
     if (call->route == NULL || !find_prefix_owner(call, &who))
         return;
+    if (call->translation != NULL && call->translation->dropped.n > 0)
+        return; /* what was left out of this prompt may be within the next one */
     prefix_remember(memory, &who, &call->ask, tg_usage_input(usage), call_now(call));
     if (call->endpoint == ENDPOINT_RESPONSES && id.n > 0)
         prefix_remember_response(memory, &who, &call->ask, id, usage, call_now(call));

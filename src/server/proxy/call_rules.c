@@ -46,7 +46,7 @@ static bool check_vertex(const struct rule_call *asked, const struct rule_owner 
     return true;
 }
 
-/* Headers go to a provider of the client's own dialect alone. */
+/* Betas go to a provider of the client's own dialect alone, other headers to all of them. */
 static bool check_prices(const struct call *call, const struct route *route,
                          const struct rule_call *asked, const struct rule_owner *owners, size_t n,
                          struct ask_problem *problem)
@@ -62,6 +62,8 @@ static bool check_prices(const struct call *call, const struct route *route,
             return call_unpriced(problem, "", config->watch->fields[tier->field].name, value,
                                  "priced by the model's price.factors, or allowed by a rule");
     }
+    if (!check_vertex(asked, owners, n, problem))
+        return false;
     if (call_is_foreign(call, route))
         return true;
     for (size_t i = 0; i < CONFIG_BETAS; i++) {
@@ -70,7 +72,7 @@ static bool check_prices(const struct call *call, const struct route *route,
             return call_unpriced(problem, "the header ", config->watch->fields[beta->field].name,
                                  value, "allowed by a rule");
     }
-    return check_vertex(asked, owners, n, problem);
+    return true;
 }
 
 /* ---- what was put in ---- */

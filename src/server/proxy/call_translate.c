@@ -248,6 +248,7 @@ static bool keep_body(struct call *call)
     struct refusal why;
     char whose[64];
 
+    translation->escapes = translation->out.escapes;
     body_buffer_free(&translation->body, call->gateway);
     enum body_room room =
         body_buffer_add(&translation->body, call->gateway, call->generation,

@@ -11,14 +11,19 @@
 enum { TRANSLATED_CALL = 128, TRANSLATED_MESSAGE = 32, TRANSLATED_PART = 32 };
 
 /* Thousandths; 0: it has no price. Under a budget the rules have refused what has none, unless one
- * of them allows it: that costs what it costs without the word. */
+ * of them allows it: that costs what it costs without the word. A translation may leave the word
+ * out, so what costs less with it is taken to go without. */
 static int64_t factor_of(const struct quote_call *call, const struct config_factors *factors,
                          const struct ask_word *word)
 {
     const char *said = word->at[0] != '\0' ? word->at : "auto";
     int64_t milli = config_factor(factors, said, strlen(said));
 
-    return milli == 0 && call->tenant->hard_budget ? 1000 : milli;
+    if (milli == 0 && call->tenant->hard_budget)
+        milli = 1000;
+    if (milli > 0 && call->is_translated)
+        milli = num_max(milli, num_max(1000, config_factor(factors, "auto", 4)));
+    return milli;
 }
 
 /* What is known of the model, for this call. */
@@ -32,9 +37,12 @@ static void find_facts(const struct quote_call *call, const struct quote *quote,
     facts->speed_milli = factor_of(call, &model->speed, &call->ask->speed);
     facts->geo_milli = factor_of(call, &model->inference_geo, &call->ask->inference_geo);
     if (call->is_translated) {
-        facts->per_call += TRANSLATED_CALL;
+        /* A text may have become one within JSON that the model is shown. */
+        facts->per_call += TRANSLATED_CALL + (int64_t)call->escapes;
         facts->per_message += TRANSLATED_MESSAGE;
         facts->per_part += TRANSLATED_PART;
+        if (call->route->provider->config->api == CONFIG_ANTHROPIC)
+            facts->tool_prompt = num_max(facts->tool_prompt, BOUND_ANTHROPIC_TOOLS);
     }
     if (quote->most_output >= 0)
         facts->most_output = quote->most_output;

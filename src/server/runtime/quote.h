@@ -23,6 +23,7 @@ struct quote_call {
     const struct ask *ask;
     bool is_listed;     /* the model that was asked for is */
     bool is_translated; /* it goes out in another dialect than it came in */
+    size_t escapes;     /* bytes of escapes in what goes out; 0 where that is not known */
 };
 
 struct quote {

@@ -123,7 +123,7 @@ const struct loss losses[] = {
     {FIELD_SERVERS, A, "mcp_servers", NOT_A, LOSS_ERROR},
     {FIELD_FALLBACKS, A, "fallbacks", NOT_A, LOSS_ERROR},
     {FIELD_THREAD, A, "thread", NOT_A, LOSS_STATE},
-    {FIELD_WARMING, A, "max_tokens: 0", TO_C | TO_R | TO_G, LOSS_ERROR},
+    {FIELD_WARMING, A, "max_tokens: 0", TO_C | TO_R | TO_G, LOSS_STATE},
     {FIELD_UNKNOWN, A, "(any other field)", NOT_A, LOSS_ERROR},
 };
 

@@ -216,9 +216,26 @@ static void strings_survive(void **state)
     json_reader_free(reader);
 }
 
+static void bytes_of_escapes_are_counted(void **state)
+{
+    struct json_writer out;
+
+    (void)state;
+    json_writer_init(&out);
+    json_write_array(&out);
+    json_write_string(&out, "plain", 5);
+    assert_int_equal(out.escapes, 0);
+    json_write_string(&out, "\"\n\x01", 3); /* \" \n \u0001 */
+    assert_int_equal(out.escapes, 1 + 1 + 5);
+    json_writer_clear(&out);
+    assert_int_equal(out.escapes, 0);
+    json_writer_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_of_escapes_are_counted),
         cmocka_unit_test(commas_come_by_themselves),
         cmocka_unit_test(clear_begins_anew),
         cmocka_unit_test(integers_to_the_edge),
