@@ -5,9 +5,13 @@
  *     booked + uncertain >= billed   of every call that was cut
  *     used >= billed                 of every tenant, in the books at the end, kills included
  */
-import { Chance, MOVES } from './moves.mjs';
+import { MODELS } from './billing.mjs';
+import { Chance, MOVES as OWN } from './moves.mjs';
+import { TRANSLATED } from './translated_moves.mjs';
 import { until } from '../e2e/kit.mjs';
 import { perform, traceOf, World } from './world.mjs';
+
+export const MOVES = [...OWN, ...TRANSLATED];
 
 /* Small ones are soon spent, large ones let the largest calls pass. */
 export const BUDGETS = Object.fromEntries(
@@ -23,9 +27,23 @@ function manners(r) {
     return { headers: { 'x-request-timeout-ms': `${r.int(1, 500)}` } };
 }
 
+/* The same request, and what follows it, for a model of any provider: the gateway translates. */
+const ANYWHERE = Object.keys(MODELS).filter((name) => !/embed|agent/.test(name));
+
+function elsewhere(request, model) {
+    if (!MODELS[request.body?.model] || !/(chat\/completions|responses|messages)$/.test(request.path))
+        return request;
+    return {
+        ...request,
+        body: { ...request.body, model },
+        ...(request.then && { then: elsewhere(request.then, model) }),
+    };
+}
+
 export function drawn(r, moves = MOVES) {
     const move = r.pick(moves);
-    const request = move.make(r);
+    const made = move.make(r);
+    const request = moves === MOVES && r.chance(0.3) ? elsewhere(made, r.pick(ANYWHERE)) : made;
     const own = manners(r);
     return {
         move,

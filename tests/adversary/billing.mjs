@@ -14,6 +14,22 @@
 const OPENAI = { family: 'openai', api: 'openai', tok: 'byte', cut: 'stops' };
 const ANTHROPIC = { family: 'anthropic', api: 'anthropic', tok: 'nfkc', cut: 'stops' };
 
+/* gemini-3.1-pro by its own API: thoughts beside the answer, dear beyond a length, runs on. */
+const GEMINI = {
+    family: 'gemini',
+    api: 'gemini',
+    provider: 'gem',
+    tok: 'nfkc',
+    cut: 'runs',
+    context: 100000,
+    most: 4000,
+    tps: 4000,
+    price: { input: 2, cached: 0.2, output: 12 },
+    long: { over: 12000, input: 2000, output: 1500 },
+    tiers: { default: 1000, flex: 500, priority: 1800 },
+    image: { rule: 'most', most: 2240 },
+};
+
 /* Prices in USD for a million tokens; `tps` is the most that it writes in a second, for each choice. */
 export const MODELS = {
     /* gpt-4.1 and kin: tiles, tiers, no writes */
@@ -87,6 +103,46 @@ export const MODELS = {
         tiers: { default: 1000, flex: 500, priority: 1800 },
         image: { rule: 'most', most: 2240 },
         fee: 0.014,
+    },
+    'gg-pro': GEMINI,
+    /* What cannot be carried over to these is left out; nobody has told how tools are described. */
+    'gg-lossy': { ...GEMINI, lossy: true, fallback: 'oa-write' },
+    'an-lossy': {
+        ...ANTHROPIC,
+        lossy: true,
+        bare: true,
+        context: 100000,
+        most: 4000,
+        tps: 4000,
+        price: { input: 1, cached: 0.1, write: 1.25, write_long: 2, output: 5 },
+        tiers: { standard: 1000 },
+        image: { rule: 'claude', most: 4784, edge: 2576 },
+        rounds: 10,
+    },
+    'vl-lossy': {
+        family: 'vllm',
+        api: 'openai',
+        lossy: true,
+        tok: 'nfc',
+        cut: 'stops',
+        context: 32768,
+        most: 8000,
+        tps: 4000,
+        price: { input: 1, output: 2 },
+        tiers: { default: 1000 },
+        image: { rule: 'most', most: 4096 },
+    },
+    /* gpt-5.6 at a provider that has the responses API alone */
+    'or-write': {
+        ...OPENAI,
+        provider: 'ors',
+        context: 100000,
+        most: 8000,
+        tps: 4000,
+        price: { input: 4, cached: 0.4, write: 5, write_long: 8, output: 20 },
+        implicit: 1024,
+        tiers: { default: 1000, flex: 500, priority: 2000 },
+        image: { rule: 'tiles', base: 85, tile: 170 },
     },
     'oa-embed': {
         ...OPENAI,

@@ -46,6 +46,9 @@ class Counter {
 
     image(source, detail) {
         const data = /^data:[^,]*;base64,(.*)$/s.exec(source ?? '')?.[1];
+        /* Google takes any media where an image belongs. */
+        if (data && this.model.family === 'gemini' && !/^data:image\//.test(source))
+            return this.fetch(this.model.context);
         const size = data ? imageSize(Buffer.from(data, 'base64')) : (this.plan.image ?? null);
         this.fetch(imageTokens(this.model.image, size, detail));
     }
@@ -57,6 +60,9 @@ class Counter {
         if (part === null || typeof part !== 'object') return this.text(JSON.stringify(part ?? ''));
         if (part.cache_control)
             this.caches = part.cache_control.ttl === '1h' ? '1h' : (this.caches ?? '5m');
+        if (part.prompt_cache_breakpoint)
+            this.caches =
+                part.prompt_cache_breakpoint.ttl === '12h' ? '1h' : (this.caches ?? '5m');
         switch (part.type) {
             case 'image_url':
                 return this.image(part.image_url?.url ?? part.image_url, part.image_url?.detail);
@@ -86,8 +92,36 @@ class Counter {
                 return this.reference(part.id);
         }
         for (const [name, value] of Object.entries(part))
-            if (!['type', 'role', 'id', 'cache_control'].includes(name)) this.part(value);
+            if (!['type', 'role', 'id', 'cache_control', 'prompt_cache_breakpoint'].includes(name))
+                this.part(value);
         return undefined;
+    }
+
+    /* A part of a content of Gemini's. What is no image is a video that fills the context. */
+    geminiPart(part) {
+        if (part.text !== undefined) this.text(part.text);
+        if (part.functionCall) this.text(JSON.stringify(part.functionCall));
+        if (part.functionResponse) {
+            const { parts, ...response } = part.functionResponse;
+            this.text(JSON.stringify(response));
+            (parts ?? []).forEach((one) => this.geminiPart(one));
+        }
+        for (const media of [part.inlineData, part.fileData].filter(Boolean)) {
+            if (/^image\//.test(media.mimeType ?? ''))
+                this.image(media.data && `data:${media.mimeType};base64,${media.data}`);
+            else this.reference(media.fileUri);
+        }
+    }
+
+    gemini(body) {
+        const config = body.generationConfig ?? {};
+        this.tokens += 3;
+        for (const content of [body.systemInstruction, ...(body.contents ?? [])].filter(Boolean)) {
+            this.tokens += 4;
+            content.parts.forEach((part) => this.geminiPart(part));
+        }
+        this.tools((body.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? [tool]));
+        if (config.responseJsonSchema) this.tools([config.responseJsonSchema]);
     }
 
     messages(list, each) {
@@ -135,10 +169,12 @@ function folded(body) {
 function outputMost(model, body) {
     const spelled = ['max_tokens', 'max_completion_tokens', 'max_output_tokens']
         .map((name) => body[name])
+        .concat(body.generationConfig?.maxOutputTokens)
         .filter((value) => value !== undefined && value !== null);
     if (spelled.length === 0) return model.most;
     const asked = Math.max(...spelled.map(Number));
-    if (model.family === 'vllm' && !(asked > 0)) return model.most; /* it takes 0 for "no limit" */
+    /* They take 0 for "no limit". */
+    if ((model.family === 'vllm' || model.api === 'gemini') && !(asked > 0)) return model.most;
     if (!Number.isInteger(asked) || asked < 0) throw new Refused(400, 'max_tokens');
     if (asked === 0 && model.family !== 'anthropic') throw new Refused(400, 'max_tokens is 0');
     return Math.min(asked, model.most);
@@ -220,7 +256,12 @@ export function read(path, raw, plan, state) {
     if (!model) throw new Refused(404, `no model ${name}`);
 
     const counter = new Counter(model, plan, state);
-    let choices = Math.max(body.n ?? 1, body.best_of ?? 1, body.candidate_count ?? 1);
+    let choices = Math.max(
+        body.n ?? 1,
+        body.best_of ?? 1,
+        body.candidate_count ?? 1,
+        body.generationConfig?.candidateCount ?? 1,
+    );
     let most = 0;
     let passes = 1;
     if (path.endsWith('/embeddings')) {
@@ -237,7 +278,9 @@ export function read(path, raw, plan, state) {
         };
     }
     most = outputMost(model, body);
-    if (path.endsWith('/chat/completions')) {
+    if (/:(generate|streamGenerate)Content$/.test(path)) {
+        counter.gemini(body);
+    } else if (path.endsWith('/chat/completions')) {
         counter.tokens += model.family === 'vllm' ? 28 : 3;
         counter.messages(body.messages ?? [], model.family === 'vllm' ? 5 : 3);
         counter.tools(body.tools ?? body.functions);
@@ -313,7 +356,7 @@ export function read(path, raw, plan, state) {
         usage[counter.caches === '1h' ? 'write_long' : 'write'] = usage.input;
         usage.input = 0;
     } else if (model.implicit && pass >= model.implicit) {
-        const long = body.prompt_cache_options?.ttl === '12h';
+        const long = body.prompt_cache_options?.ttl === '12h' || counter.caches === '1h';
         usage[long ? 'write_long' : 'write'] = usage.input;
         usage.input = 0;
     }

@@ -2,7 +2,8 @@
  *
  *     node tests/adversary/provider.mjs          prints "listening on 127.0.0.1:PORT"
  *
- * It speaks the APIs of OpenAI (chat, completions, responses, embeddings) and Anthropic (messages).
+ * It speaks the APIs of OpenAI (chat, completions, responses, embeddings), Anthropic (messages) and
+ * Google (generateContent).
  * A call is billed to the tenant in `x-adv-call: TENANT`, and found again by its `traceparent`; what
  * this run wants of it, within the rules, is in `x-adv-plan` (JSON):
  *
@@ -118,6 +119,17 @@ function usageOf(call) {
             },
         }),
     };
+    if (model.api === 'gemini') {
+        const thoughts = Math.min(call.hidden, call.written);
+        return {
+            promptTokenCount: all,
+            cachedContentTokenCount: usage.cached,
+            candidatesTokenCount: call.written - thoughts,
+            thoughtsTokenCount: thoughts,
+            totalTokenCount: all + call.written,
+            serviceTier: served,
+        };
+    }
     if (call.path.endsWith('/responses'))
         return {
             input_tokens: all,
@@ -163,6 +175,22 @@ function responsesReply(call, status) {
     });
 }
 
+/* What Gemini says in a whole reply, and in each piece of a stream. */
+const geminiReply = (call, text, finishReason) => ({
+    candidates: [
+        {
+            content: { role: 'model', parts: text ? [{ text }] : [] },
+            ...(finishReason && { finishReason }),
+            index: 0,
+        },
+    ],
+    ...(!call.plan.no_usage && { usageMetadata: usageOf(call) }),
+    modelVersion: call.asked.name,
+    responseId: call.id,
+});
+
+const geminiEnd = (call) => (call.plan.fail === 'filter' ? 'SAFETY' : 'STOP');
+
 function wholeReply(call) {
     const text = WORD.repeat(call.written - call.hidden);
     const { model, name, served } = call.asked;
@@ -178,6 +206,7 @@ function wholeReply(call) {
             content: [{ type: 'text', text }],
             stop_reason: call.plan.fail === 'filter' ? 'refusal' : 'end_turn',
         });
+    if (model.api === 'gemini') return geminiReply(call, text, geminiEnd(call));
     if (call.path.endsWith('/responses')) return responsesReply(call, 'completed');
     const choice = call.path.endsWith('/chat/completions')
         ? { index: 0, message: { role: 'assistant', content: text }, finish_reason: finish }
@@ -219,7 +248,8 @@ function openStream(call) {
             { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
             'content_block_start',
         );
-    } else if (call.path.endsWith('/responses'))
+    } else if (model.api === 'gemini') event(call, geminiReply(call, ''));
+    else if (call.path.endsWith('/responses'))
         event(
             call,
             { type: 'response.created', response: { id: call.id, status: 'in_progress' } },
@@ -247,6 +277,7 @@ function say(call, words) {
             { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } },
             'content_block_delta',
         );
+    else if (call.asked.model.api === 'gemini') event(call, geminiReply(call, text));
     else if (call.path.endsWith('/responses'))
         event(
             call,
@@ -267,7 +298,8 @@ function closeStream(call) {
             'message_delta',
         );
         event(call, { type: 'message_stop' }, 'message_stop');
-    } else if (call.path.endsWith('/responses'))
+    } else if (model.api === 'gemini') event(call, geminiReply(call, '', geminiEnd(call)));
+    else if (call.path.endsWith('/responses'))
         event(
             call,
             { type: 'response.completed', response: responsesReply(call, 'completed') },
@@ -345,6 +377,9 @@ setInterval(() => {
 
 /* ---- calls ---- */
 
+/* The model and whether it streams stand in the path of Google's API. */
+const GOOGLE = /^\/v1beta\/models\/([^:]+):(generateContent|streamGenerateContent)$/;
+
 const traceOf = (request) => (request.headers.traceparent ?? '').split('-')[1];
 
 function begin(request, response, text) {
@@ -352,6 +387,13 @@ function begin(request, response, text) {
     let plan, asked, body;
     try {
         body = JSON.parse(text);
+        const google = GOOGLE.exec(path);
+        if (google)
+            body = {
+                ...body,
+                model: decodeURIComponent(google[1]),
+                stream: google[2] !== 'generateContent',
+            };
         plan = JSON.parse(request.headers['x-adv-plan'] ?? '{}');
         if (plan.fail === '500') throw new Refused(500, 'it fails');
         if (plan.fail === '429') throw new Refused(429, 'slow down');
@@ -362,6 +404,9 @@ function begin(request, response, text) {
             plan.fail = again ? undefined : plan.fail.replace(' once', '');
         }
         asked = read(path, body, plan, state);
+        /* Headers of Google's choose tiers. */
+        if (asked.model.family === 'gemini' && /x-vertex-ai-llm/.test(Object.keys(request.headers)))
+            asked.usage.factor = Math.max(asked.usage.factor, asked.model.tiers.priority);
     } catch (error) {
         if (!(error instanceof Refused) && !(error instanceof SyntaxError)) console.error(error);
         return fail(response, error.status ?? 400, error.message);

@@ -107,7 +107,7 @@ const PROVIDER_OF = { openai: 'oai', gemini: 'goo', vllm: 'own', anthropic: 'ant
 const largestImage = (image) => imageTokens(image, image.rule === 'claude' ? [8000, 8000] : null);
 
 const modelOf = (model) => ({
-    provider: PROVIDER_OF[model.family],
+    provider: model.provider ?? PROVIDER_OF[model.family],
     price: priceOf(model),
     context: model.context,
     ...(model.most && { max_output_tokens: model.most }),
@@ -117,7 +117,9 @@ const modelOf = (model) => ({
     ...(model.image && { image_most: largestImage(model.image) }),
     ...(model.fallback && { fallback: [model.fallback] }),
     ...(model.implicit && { cache_write_implicit: true }),
-    ...(model.family === 'anthropic' && { tool_prompt: 900, rounds: model.rounds }),
+    ...(model.family === 'anthropic' && { rounds: model.rounds }),
+    ...(model.family === 'anthropic' && !model.bare && { tool_prompt: 900 }),
+    ...(model.lossy && { translate: 'lossy' }),
 });
 
 const keyOf = (tenant) => `tg-adversary-key-of-${tenant}`;
@@ -139,6 +141,8 @@ export function configOf(provider, folder, { budgets, store, change = {}, tenant
             goo: one('openai'),
             own: one('openai'),
             ant: one('anthropic'),
+            gem: one('gemini'),
+            ors: one('openai-responses'),
         },
         models: Object.fromEntries(
             Object.entries(MODELS).map(([name, model]) => [name, modelOf(model)]),
