@@ -1,7 +1,7 @@
 /* test_call_translate_money.c - what is reserved and charged for calls that are translated.
  *
- * The reservation is read from what the client wrote, and the provider bills what we have written from
- * it: the second must never be more than the first.
+ * The reservation is read from what the client wrote, and the provider bills what we have written
+ * from it: the second must never be more than the first.
  */
 #include "net_call_case.h"
 
@@ -133,7 +133,8 @@ static void a_cheaper_tier_is_not_reserved_before_it_was_served(void **state)
     begin(&foreign);
     for (size_t i = 0; i < COUNT_OF(tiers); i++) {
         snprintf(body, sizeof body,
-                 "{\"model\":\"chatty\",\"max_tokens\":10,\"service_tier\":\"%s\"," HI "}", tiers[i]);
+                 "{\"model\":\"chatty\",\"max_tokens\":10,\"service_tier\":\"%s\"," HI "}",
+                 tiers[i]);
         call_client_ask_at(&client, "/v1/messages", body);
         expect_state(CALL_ASKING);
         reserved[i] = client.call->notes.reserved;

@@ -142,8 +142,9 @@ static void calls_of_a_turn_that_share_an_id_are_refused(void **state)
     assert_null(dialect_request(c, C, DIALECT_RESPONSES, text));
 }
 
-#define IMAGE_OF(source) \
-    "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'image','source':" source "}]}]}"
+#define IMAGE_OF(source)                                                                        \
+    "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'image'," source \
+    "}]}]}"
 
 /* It is reserved as an image, so it has to be one. */
 static void an_image_is_an_image(void **state)
@@ -154,11 +155,11 @@ static void an_image_is_an_image(void **state)
         if (to == A)
             continue;
         assert_null(dialect_request(
-            c, A, to, IMAGE_OF("{'type':'base64','media_type':'video/mp4','data':'QQ=='}")));
+            c, A, to, IMAGE_OF("'source':{'type':'base64','media_type':'video/mp4','data':'QQ=='}")));
         assert_null(dialect_request(
-            c, A, to, IMAGE_OF("{'type':'text','media_type':'text/plain','data':'long'}")));
+            c, A, to, IMAGE_OF("'source':{'type':'text','media_type':'text/plain','data':'long'}")));
         assert_non_null(dialect_request(
-            c, A, to, IMAGE_OF("{'type':'base64','media_type':'image/png','data':'QQ=='}")));
+            c, A, to, IMAGE_OF("'source':{'type':'base64','media_type':'image/png','data':'QQ=='}")));
     }
 }
 
