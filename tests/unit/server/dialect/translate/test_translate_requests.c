@@ -142,24 +142,26 @@ static void calls_of_a_turn_that_share_an_id_are_refused(void **state)
     assert_null(dialect_request(c, C, DIALECT_RESPONSES, text));
 }
 
-#define IMAGE_OF(source)                                                                        \
-    "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'image'," source \
-    "}]}]}"
+#define IMAGE_OF(source)                                                          \
+    "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'" \
+    "image','source':{'type':" source "}}]}]}"
 
 /* It is reserved as an image, so it has to be one. */
 static void an_image_is_an_image(void **state)
 {
+    static const char *const others[] = {
+        IMAGE_OF("'base64','media_type':'video/mp4','data':'QQ=='"),
+        IMAGE_OF("'text','media_type':'text/plain','data':'long'"),
+    };
+    const char *image = IMAGE_OF("'base64','media_type':'image/png','data':'QQ=='");
     struct dialect_case *c = *state;
 
     for (enum dialect to = 0; to < DIALECT_COUNT; to++) {
         if (to == A)
             continue;
-        assert_null(dialect_request(
-            c, A, to, IMAGE_OF("'source':{'type':'base64','media_type':'video/mp4','data':'QQ=='}")));
-        assert_null(dialect_request(
-            c, A, to, IMAGE_OF("'source':{'type':'text','media_type':'text/plain','data':'long'}")));
-        assert_non_null(dialect_request(
-            c, A, to, IMAGE_OF("'source':{'type':'base64','media_type':'image/png','data':'QQ=='}")));
+        assert_null(dialect_request(c, A, to, others[0]));
+        assert_null(dialect_request(c, A, to, others[1]));
+        assert_non_null(dialect_request(c, A, to, image));
     }
 }
 
