@@ -329,6 +329,7 @@ struct call_objects {
 };
 
 #define CALL_TRIED_MAX TG_TRIED_MAX
+#define CALL_READING_SHARE 4 /* a quarter of `buffered_total` more, for reading bodies */
 #define CALL_CAUSE_MAX 64
 #define CALL_PATH_MAX 129
 

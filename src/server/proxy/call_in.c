@@ -32,7 +32,6 @@ enum {
     IN_PLACE_BYTES = 256 << 10,
     IN_PLACE_VALUES = 1 << 13,
     READER_KEEPS = 1 << 20, /* bytes of a document for which a thread of the pool keeps memory */
-    READING_SHARE = 4,      /* a quarter of `buffered_total` more, for reading bodies */
 };
 
 /* ---- who ---- */
@@ -570,7 +569,7 @@ static bool call_in_put_job(struct call *call)
     job->run = call_in_parse;
     job->loop = call->worker->loop;
     job->takes = call->body.n * JSON_READER_FACTOR;
-    job->room = (size_t)(call->generation->config.limits.buffered_total / READING_SHARE);
+    job->room = (size_t)(call->generation->config.limits.buffered_total / CALL_READING_SHARE);
     net_post_init(&job->done, call_parsed, call);
     call->parse.out =
         call->env->job_put(call->gateway->pool, &call->generation->shares[call->tenant]->lane, job);

@@ -200,6 +200,8 @@ static bool call_translate_put_job(struct call *call)
 
     job->run = call_translate_job;
     job->loop = call->worker->loop;
+    job->takes = translation_takes(call->body.n);
+    job->room = (size_t)(call->generation->config.limits.buffered_total / CALL_READING_SHARE);
     net_post_init(&job->done, call->env->parsed, call);
     call->parse.out =
         call->env->job_put(call->gateway->pool, &call->generation->shares[call->tenant]->lane, job);

@@ -101,3 +101,15 @@ const struct neutral_error *translation_error(const struct translation *translat
 {
     return translation->writer.has_error ? &translation->writer.error : NULL;
 }
+
+/* What an array of parts and one of turns may be larger than they need. */
+#define ARRAYS_GROW 2
+#define PART_LEAST 16 /* bytes of a part in a request, at the least */
+
+size_t translation_takes(size_t n)
+{
+    size_t parts = n / PART_LEAST < NEUTRAL_PARTS_MAX ? n / PART_LEAST : NEUTRAL_PARTS_MAX;
+
+    return n * TRANSLATION_FACTOR +
+           parts * ARRAYS_GROW * (sizeof(struct neutral_part) + sizeof(struct neutral_turn));
+}

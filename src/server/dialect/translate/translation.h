@@ -36,6 +36,12 @@ struct translation {
     bool final;              /* the usage is the provider's last word */
 };
 
+/* The reader's, copies of texts that were escaped, and what is written, with room to grow. */
+#define TRANSLATION_FACTOR (JSON_READER_FACTOR + 5)
+
+/* Bytes that the translation of a request of n bytes takes at most, besides the body. */
+size_t translation_takes(size_t n);
+
 /* `terms` and `json` must outlive it. `stream`: the client gets events. */
 void translation_init(struct translation *translation, struct json_reader *json,
                       const struct reply_terms *terms, const struct dialect_ops *client,

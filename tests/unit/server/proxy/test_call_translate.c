@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/dialect/translate/translation.h"
+
 #define GEMINI_PROVIDER                                     \
     "  g: {api: gemini, base_url: \"http://127.0.0.1:2\", " \
     "keys: [{name: g1, secret: \"${CALL_KIT_SECRET}\"}]}\n"
@@ -253,6 +255,9 @@ static void a_long_body_is_translated_on_a_thread(void **state)
         call_client_ask(&client, call_kit_large_body());
         if (i == 0) {
             expect_state(CALL_TRANSLATING);
+            assert_int_equal(client.call->parse.job.takes,
+                             translation_takes(client.call->body.n));
+            assert_true(client.call->parse.job.room > 0);
             call_kit_parse();
         }
         expect_state(CALL_ASKING);
