@@ -142,7 +142,7 @@ static bool is_out_of_money(struct call *call)
     struct spending_call spending;
 
     call_describe_money(call, &spending);
-    if (spending_ask(call->gateway->spending, &spending, call_now(call), &answer) != TG_OK ||
+    if (spending_ask(call->gateway->spending, &spending, call_now(call), &answer) ||
         answer.account == 0)
         return false; /* the one who reserves will say what is wrong */
     call_refuse_money(call, TG_OK, &answer);

@@ -132,7 +132,7 @@ static void hold_generation_of_key(struct call *call)
     struct generation *last = call->key_generation;
 
     call->last_key = call->attempt.owner;
-    if (of == last || (last == NULL && of == call->generation))
+    if (last == NULL && of == call->generation)
         return;
     generation_ref(of, call->worker->number);
     call->key_generation = of;

@@ -68,7 +68,7 @@ static void collect_evidence(struct call *call, struct evidence *seen)
         seen->reading = call->meter.reading;
         seen->passes = call->meter.passes;
         seen->text_bytes = call->meter.text_bytes;
-        seen->whole = attempt->ended && call->meter.ended;
+        seen->whole = call->meter.ended;
         /* Some providers send a usage with every chunk, and the last one is the last word. */
         seen->final =
             call->meter.final || (attempt->ended && call->api == WIRE_OPENAI &&

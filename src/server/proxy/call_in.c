@@ -327,7 +327,7 @@ static bool check_objects(struct call *call)
     return false;
 }
 
-/* Whether a path that is none of ours is one of Anthropic's API. */
+/* Whether a path is one of Anthropic's API, be it one of ours or not. */
 static bool is_anthropic(struct slice path)
 {
     const struct slice below = SLICE("/v1/messages/");
@@ -353,7 +353,7 @@ void call_in_head(struct call *call)
 
     call->endpoint = match.endpoint;
     call->api = endpoint_api(match.endpoint);
-    if (match.endpoint == ENDPOINT_NONE && is_anthropic(path_of_target(head->target)))
+    if (is_anthropic(path_of_target(head->target)))
         call->api = WIRE_ANTHROPIC;
     if (match.endpoint == ENDPOINT_NONE)
         call->passthrough = find_passthrough(call);

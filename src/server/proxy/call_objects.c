@@ -44,8 +44,8 @@ static bool ask_later(struct call *call, struct slice id, bool in_path)
 {
     struct call_objects *objects = &call->objects;
 
+    assert(id.n <= OBJECT_ID_MAX); /* whoever reads requests passes over what is longer */
     if (call->gateway->remote == NULL || objects->asked || objects->n_unknown == UNKNOWN_MAX ||
-        id.n > OBJECT_ID_MAX ||
         !array_reserve(&objects->unknown, &objects->unknown_room, objects->n_unknown + 1))
         return false;
     struct object_unknown *unknown = &objects->unknown[objects->n_unknown++];

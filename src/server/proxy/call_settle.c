@@ -226,7 +226,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         call->usage_absurd = true;
         atomic_fetch_add_explicit(&call->gateway->counts.usage_absurd, 1, memory_order_relaxed);
     }
-    if (call->in == NULL && outcome == TG_KEY_CANCELLED && charge != CHARGE_NOTHING)
+    if (call->in == NULL && outcome == TG_KEY_CANCELLED)
         bill.flags |= LEDGER_CANCELLED;
     count_attempt(call, outcome);
     give_back_key(call, outcome, charge);

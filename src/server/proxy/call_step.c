@@ -166,8 +166,7 @@ static void call_gone(struct call *call, enum http_why why)
         call->attempt.paused = false;
         call->env->out_resume(call->attempt.out);
         assert(call->ends_at > 0); /* a model has a time-out */
-        call->env->timer_set(call->worker->loop, &call->timer,
-                             num_max(1, call->ends_at - call_now(call)));
+        call->env->timer_set(call->worker->loop, &call->timer, call->ends_at - call_now(call));
         call_forget_body(call);
     } else {
         call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);

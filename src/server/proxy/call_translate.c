@@ -234,10 +234,7 @@ static enum call_verdict refuse_untranslated(struct call *call, const struct ask
 {
     struct refusal why;
 
-    if (problem->no_memory)
-        refusal_of_memory(&why);
-    else
-        refusal_of_ask(problem, &why);
+    refusal_of_ask(problem, &why);
     call_refuse_admitted(call, &why);
     return CALL_ANSWERED;
 }

@@ -38,7 +38,7 @@ bool call_translated_is_lost(const struct call *call)
     const struct call_translation *translation = call->translation;
 
     return translation != NULL && translation->replying &&
-           (translation->out.text.failed || translation->translation.reader.no_memory ||
+           (translation->translation.reader.no_memory ||
             translation->translation.writer.no_memory ||
             translation_error(&translation->translation) != NULL);
 }
@@ -109,7 +109,7 @@ static enum call_failure pass_written(struct call *call, bool fine)
     const struct neutral_error *error = translation_error(&translation->translation);
     struct slice written = text_out_written(&translation->out.text);
 
-    fine = fine && !translation->out.text.failed;
+    assert(!fine || !translation->out.text.failed);
     if (call->in == NULL)
         return FAILURE_NONE; /* it is read on for its usage */
     if (call->state == CALL_ASKING) {
@@ -172,8 +172,7 @@ void call_translated_broken(struct call *call)
     if (!translation_ended(&translation->translation))
         (void)translation_break(&translation->translation, "The provider broke off its answer.",
                                 &translation->out);
-    if (translation->out.text.failed || translation->translation.reader.no_memory ||
-        translation->translation.writer.no_memory) {
+    if (translation->translation.reader.no_memory || translation->translation.writer.no_memory) {
         http_inbound_abort(call->in);
         return;
     }

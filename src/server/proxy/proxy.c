@@ -48,7 +48,6 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
     report_notes_begin(&call->notes, worker, &in->head);
     net_timer_init(&call->timer, call_timer_fires, call);
     waiter_init(&call->waiter, worker->loop, call_woken, call);
-    sse_init(&call->sse);
     in->owner = call;
     LIST_INSERT_HEAD(&proxy->calls, call, among);
     atomic_fetch_add_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
