@@ -459,8 +459,9 @@ static void kit_objects_put(struct remote_port *port, const struct remote_object
 
 static void kit_objects_drop(struct remote_port *port, const struct remote_object *object)
 {
-    (void)port, (void)object;
+    (void)port;
     call_kit.objects_dropped++;
+    call_kit.dropped = *object;
 }
 
 /* ---- the pool ---- */

@@ -130,7 +130,7 @@ struct call_kit {
         char lister[64];
     } objects_asked;
     int objects_put, objects_dropped;
-    struct remote_object put; /* the last; its texts are the configuration's */
+    struct remote_object put, dropped; /* the last; their texts are the configuration's */
     remote_object_refused *put_refused;
     void *put_context;
     int limits_held, money_held, keys_held; /* granted by the remote store, not given back yet */

@@ -487,6 +487,24 @@ static void what_is_not_known_is_of_the_dearest_kind(void **state)
     }
 }
 
+/* Whoever streams responses says what was used when they are complete. */
+static void a_count_before_the_end_of_a_response_is_no_last_word(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_ask_at(&client, "/v1/responses",
+                       "{\"model\":\"first\",\"stream\":true,\"input\":\"hi\","
+                       "\"max_output_tokens\":10}");
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(),
+                  "data: {\"type\":\"response.in_progress\",\"response\":{\"id\":\"resp_1\","
+                  "\"usage\":{\"input_tokens\":4,\"output_tokens\":1,\"total_tokens\":5}}}\n\n");
+    call_out_end(call_kit_out());
+    assert_false(client.call->usage_reported);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 /* A stream that ends is counted by its last chunk, whether it says that it has ended or not. */
 static void the_last_count_of_a_whole_stream_is_the_last_word(void **state)
 {
@@ -524,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_report_of_what_nothing_bounds_is_believed),
         cmocka_unit_test(a_report_below_what_was_written_is_raised),
         cmocka_unit_test(what_is_not_known_is_of_the_dearest_kind),
+        cmocka_unit_test(a_count_before_the_end_of_a_response_is_no_last_word),
         cmocka_unit_test(the_last_count_of_a_whole_stream_is_the_last_word),
     };
 

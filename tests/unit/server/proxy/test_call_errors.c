@@ -185,18 +185,22 @@ static void identity_is_no_encoding(void **state)
     call_kit_close();
 }
 
-/* An account without money: waiting does not help, so its key rests for as long as one may. */
+/* An account without money: waiting does not help, so its key rests for as long as one may. Other
+ * errors may quote anything. */
 static void a_key_without_money_rests_for_long(void **state)
 {
     static const struct {
         int status;
         const char *body;
         tg_ms rests;
+        enum tg_key_outcome outcome;
     } rows[] = {
-        {402, "{}", 600000},
-        {429, "{\"error\":{\"code\":\"insufficient_quota\"}}", 600000},
-        {400, "{\"error\":{\"code\":\"insufficient_quota\"}}", 600000},
-        {429, "{\"error\":{\"code\":\"rate_limit_exceeded\"}}", 20000},
+        {402, "{}", 600000, TG_KEY_LIMITED},
+        {429, "{\"error\":{\"code\":\"insufficient_quota\"}}", 600000, TG_KEY_LIMITED},
+        {400, "{\"error\":{\"code\":\"insufficient_quota\"}}", 600000, TG_KEY_LIMITED},
+        {429, "{\"error\":{\"code\":\"rate_limit_exceeded\"}}", 20000, TG_KEY_LIMITED},
+        {500, "{\"error\":{\"code\":\"insufficient_quota\"}}", 20000, TG_KEY_FAILED},
+        {401, "{\"error\":{\"code\":\"insufficient_quota\"}}", 20000, TG_KEY_REFUSED},
     };
     const struct call_kit_config config = {.first = "retries: 0"};
 
@@ -206,7 +210,7 @@ static void a_key_without_money_rests_for_long(void **state)
         call_out_says("retry-after", "20");
         call_client_ask(&client, CALL_KIT_BODY);
         call_out_reply(call_kit_out(), rows[i].status, JSON, rows[i].body);
-        assert_int_equal(call_kit.report.outcome, TG_KEY_LIMITED);
+        assert_int_equal(call_kit.report.outcome, rows[i].outcome);
         assert_int_equal(call_kit.report.cool_until, call_kit.now + rows[i].rests);
         call_client_gone(&client, HTTP_DONE);
         end();

@@ -350,6 +350,29 @@ static void a_user_may_have_a_name_of_1_to_200_bytes(void **state)
     call_kit_close();
 }
 
+static void each_user_has_limits_of_its_own(void **state)
+{
+    const struct call_kit_config config = {
+        .tenant = "users: {from: \"header:x-user\", each: {rpd: 1}}"};
+    static const struct {
+        const char *name;
+        int status;
+    } rows[] = {{"a", 200}, {"b", 200}, {"a", 429}, {"bc", 200}, {"b", 429}};
+
+    (void)state;
+    begin(&config);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        call_kit.n_more = 0;
+        call_client_says("x-user", rows[i].name);
+        call_client_ask(&client, CALL_KIT_BODY);
+        if (rows[i].status == 200)
+            call_out_reply(call_kit_out(), 200, JSON, CALL_KIT_REPLY);
+        assert_int_equal(client.status, rows[i].status);
+        call_client_gone(&client, HTTP_DONE);
+    }
+    call_kit_close();
+}
+
 /* ---- what ---- */
 
 static void a_gateway_that_shuts_down_takes_no_calls(void **state)
@@ -573,6 +596,9 @@ static void a_long_body_is_read_on_a_thread(void **state)
     call_client_ask(&client, call_kit_long_body()); /* many values */
     expect_state(CALL_PARSING);
     assert_int_equal(client.call->ask.model.n, 5); /* it was read that far in place */
+    assert_int_equal(call_kit.job->takes, strlen(call_kit_long_body()) * JSON_READER_FACTOR);
+    assert_int_equal(call_kit.job->room, /* a quarter of what bodies may take */
+                     client.call->generation->config.limits.buffered_total / 4);
     call_client_ask(&other, CALL_KIT_BODY);
     assert_int_equal(other.call->state, CALL_ASKING);
     call_client_gone(&other, HTTP_HANGUP);
@@ -900,6 +926,13 @@ static void a_passthrough_has_times_of_its_own(void **state)
     assert_int_equal(call_kit_out()->timeouts.total, 500);
     assert_int_equal(call_kit_out()->timeouts.head, 500);
     reply_and_end(200, "audio/mpeg", "sound");
+    call_client_ask_at(&client, "/v1/audio", "{}");
+    call_kit_out()->out.sent = true;
+    call_out_fail(call_kit_out(), HTTP_LATE_TOTAL); /* which is the client's own time */
+    assert_int_equal(client.status, 504);
+    assert_string_equal(call_failure_name(client.call->failure), "deadline");
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
     call_kit_close();
 }
 
@@ -944,6 +977,8 @@ static void what_is_not_there_is_told_in_the_form_of_its_api(void **state)
         begin(NULL);
         call_client_begin_at(&client, "POST", rows[i].path, 0);
         assert_int_equal(strstr(client.body, "\"type\":\"error\"") != NULL, rows[i].anthropic);
+        assert_int_equal(strstr(client.head, "x-request-id: req_") == NULL, rows[i].anthropic);
+        expect_in(client.head, "request-id: req_");
         expect_refused(404, "not_found");
         call_kit_close();
     }
@@ -1031,6 +1066,7 @@ int main(void)
         cmocka_unit_test(what_is_in_shadow_refuses_nobody_at_the_head),
         cmocka_unit_test(a_remote_refusal_is_remembered_at_the_head),
         cmocka_unit_test(a_user_may_have_a_name_of_1_to_200_bytes),
+        cmocka_unit_test(each_user_has_limits_of_its_own),
         cmocka_unit_test(a_gateway_that_shuts_down_takes_no_calls),
         cmocka_unit_test(a_wrong_method_is_told_the_right_one),
         cmocka_unit_test(a_list_of_models_has_the_form_of_its_client),

@@ -54,6 +54,8 @@ static void a_translated_reply(void)
     call_client_ask(&client, CHAT_WITH_OPUS);
     if (is_asking())
         call_out_reply(call_kit_out(), 200, JSON, MESSAGE);
+    if (client.status == 200)
+        expect_in(client.body, "\"audio_tokens\":0}}}"); /* it is whole */
 }
 
 static void a_translated_stream(void)

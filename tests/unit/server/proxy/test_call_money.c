@@ -98,6 +98,10 @@ static void a_refusal_by_money_names_whose_budget_it_is(void **state)
         call_client_ask(&client, CALL_KIT_BODY);
         expect_in(client.body, rows[i].text);
         assert_int_equal(strstr(client.head, "x-tollgate-reset-at") != NULL, rows[i].dated);
+        const struct report_limit *limit = &client.call->notes.limit; /* for log and watch */
+        char told[sizeof limit->of + sizeof limit->rule + 20];
+        snprintf(told, sizeof told, "budget of %s: %s, asked ", limit->of, limit->rule);
+        expect_in(rows[i].text, told);
         call_client_gone(&client, HTTP_DONE);
         call_kit_close();
     }

@@ -259,7 +259,15 @@ static void what_is_made_and_deleted_is_told_to_all(void **state)
     ask("DELETE", "/v1/files/file-new1", JSON, NULL);
     reply_and_end(200, JSON, "{\"id\":\"file-new1\",\"deleted\":true}");
     assert_int_equal(call_kit.objects_dropped, 1);
+    assert_true(slice_equal(call_kit.dropped.key, call_kit.put.key));
     assert_int_equal(claim("file-new1", &place), OBJECT_UNKNOWN);
+    /* What was made with a key that is gone is known by that one. */
+    object_owners_add(call_kit.gateway->owners, SLICE("file-mine3"), OBJECT_OTHER, "one", "p", "k0",
+                      wall());
+    ask("DELETE", "/v1/files/file-mine3", JSON, NULL);
+    reply_and_end(200, JSON, "{\"id\":\"file-mine3\",\"deleted\":true}");
+    assert_int_equal(call_kit.objects_dropped, 2);
+    assert_true(slice_equal(call_kit.dropped.key, SLICE("k0")));
     /* A reply that repeats the id of somebody at another gateway makes nobody its owner. */
     ask("POST", "/v1/files", JSON, "{}");
     reply_and_end(200, JSON, "{\"id\":\"file-there1\"}");
@@ -677,6 +685,30 @@ static void an_object_of_another_provider_is_not_at_this_one(void **state)
     call_kit_close();
 }
 
+static void a_fallback_at_another_provider_has_not_the_object(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 0, context: 100000, fallback: [there]",
+        .providers = "  q: {api: openai, base_url: \"http://127.0.0.1:1\", "
+                     "keys: [{name: q1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+        .models = "  there: {provider: q, price: {input: 1, output: 2}}\n",
+        .top = REFUSE};
+
+    (void)state;
+    begin(&config);
+    made_by("one", "resp_1", "p");
+    for (int names_it = 0; names_it < 2; names_it++) {
+        ask("POST", "/v1/responses", JSON,
+            names_it ? CALL_KIT_NAMES
+                     : "{\"model\":\"first\",\"input\":\"hi\",\"max_output_tokens\":10}");
+        call_out_reply(call_kit_out(), 503, JSON, "{}");
+        expect_state(names_it ? CALL_OVER : CALL_ASKING);
+        call_client_gone(&client, names_it ? HTTP_DONE : HTTP_HANGUP);
+        call_kit_expect_released(&client);
+    }
+    call_kit_close();
+}
+
 /* A name that has not the form of an id may be its tenant's own, and is served as any. */
 static void a_name_that_is_no_id_may_be_an_objects(void **state)
 {
@@ -776,6 +808,7 @@ int main(void)
         cmocka_unit_test(a_streamed_response_is_its_callers),
         cmocka_unit_test(what_is_no_response_is_remembered_as_long_as_a_file),
         cmocka_unit_test(an_object_of_another_provider_is_not_at_this_one),
+        cmocka_unit_test(a_fallback_at_another_provider_has_not_the_object),
         cmocka_unit_test(a_name_that_is_no_id_may_be_an_objects),
         cmocka_unit_test(a_long_body_of_a_passthrough_is_read_on_a_thread),
         cmocka_unit_test(a_response_that_failed_is_not_the_one_that_goes_on),

@@ -285,6 +285,11 @@ static void the_ledger_says_nothing_of_the_kind_otherwise(void **state)
     call_client_gone(&client, HTTP_DONE);
     assert_int_equal(flags_in_ledger(), 0);
     end();
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_client_gone(&client, HTTP_HANGUP); /* before anything was sent */
+    call_kit_expect_entries(0);
+    end();
 }
 
 static void a_drained_reply_is_charged_with_what_it_reports(void **state)

@@ -201,6 +201,26 @@ static void a_pass_of_another_model_costs_what_that_costs(void **state)
     }
 }
 
+/* A call with tools of the provider's reports the sum of its passes, none of which can have been
+ * longer than the context: the price of longer ones is not asked. */
+static void a_sum_of_passes_is_not_one_long_pass(void **state)
+{
+    const struct call_kit_config config = {
+        .providers = ANTHROPIC_PROVIDER,
+        .models = "  opus: {provider: q, context: 10000, max_output_tokens: 100, "
+                  "price: {input: 1, output: 2, factors: {above_tokens: {10000: 2.0}}}}\n"};
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/messages",
+                       "{\"model\":\"opus\",\"max_tokens\":10,\"tools\":[{\"type\":"
+                       "\"web_search_20250305\",\"name\":\"web_search\",\"max_uses\":1}],"
+                       "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    reply_and_end(200, JSON, "{\"usage\":{\"input_tokens\":12000,\"output_tokens\":10}}");
+    assert_int_equal(client.call->spent, 12000 + 10 * 2);
+    call_kit_close();
+}
+
 /* It counts for limits all the same. */
 static void a_refusal_before_any_output_costs_nothing(void **state)
 {
@@ -578,13 +598,35 @@ static void a_first_byte_is_a_sample_for_the_route(void **state)
     double learned = atomic_load(&gateway_newest(call_kit.gateway)->routes[0].hold_s);
     assert_true(learned > 0.5419 && learned < 0.5421);
     call_client_ask(&client, CALL_KIT_BODY);
-    assert_true(client.call->gate_call.hold_s == learned); /* what the policy is told */
+    assert_true(client.call->gate_call.hold_s == learned); /* what the policy is told, ... */
+    assert_true(client.call->slot_call.hold_s == learned); /* ... and who says how long to wait */
     call_kit_pass(9);
     call_out_head(call_kit_out(), 200, JSON);
     call_out_end(call_kit_out()); /* without a body */
     tg_gate_get_stats(slots, &stats);
     assert_true(stats.last_ms == 42);
     assert_true(atomic_load(&gateway_newest(call_kit.gateway)->routes[0].hold_s) == learned);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
+/* What passes through is of all kinds: the gate learns how long it took as a whole. */
+static void a_first_byte_of_a_passthrough_is_no_sample(void **state)
+{
+    const struct call_kit_config config = {
+        .top = "passthrough: [{path: /v1/audio, provider: p, per_call: 0}]\n"};
+    struct tg_gate_stats stats;
+
+    (void)state;
+    begin(&config);
+    call_client_ask_at(&client, "/v1/audio", "{}");
+    call_kit_pass(40);
+    call_out_head(call_kit_out(), 200, "audio/mpeg");
+    call_out_data(call_kit_out(), "sound");
+    call_kit_pass(500);
+    call_out_end(call_kit_out());
+    tg_gate_get_stats(call_kit.gateway->gate, &stats);
+    assert_true(stats.last_ms == 540);
     call_client_gone(&client, HTTP_DONE);
     end();
 }
@@ -702,6 +744,7 @@ int main(void)
         cmocka_unit_test(a_late_request_is_charged_if_it_was_sent),
         cmocka_unit_test(a_call_is_billed_by_the_tier_that_was_served),
         cmocka_unit_test(a_pass_of_another_model_costs_what_that_costs),
+        cmocka_unit_test(a_sum_of_passes_is_not_one_long_pass),
         cmocka_unit_test(a_refusal_before_any_output_costs_nothing),
         cmocka_unit_test(counting_tokens_costs_nothing),
         cmocka_unit_test(a_background_response_is_charged_with_its_bound),
@@ -718,6 +761,7 @@ int main(void)
         cmocka_unit_test(a_passthrough_tells_its_key_nothing_of_tokens),
         cmocka_unit_test(calls_are_charged_what_others_have_used),
         cmocka_unit_test(a_first_byte_is_a_sample_for_the_route),
+        cmocka_unit_test(a_first_byte_of_a_passthrough_is_no_sample),
         cmocka_unit_test(a_stream_is_a_sample_when_it_begins),
         cmocka_unit_test(a_route_is_judged_by_how_calls_end),
         cmocka_unit_test(a_route_is_judged_by_its_own_failures),

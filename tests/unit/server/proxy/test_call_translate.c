@@ -496,6 +496,26 @@ static void errors_have_the_form_of_the_client(void **state)
     call_kit_close();
 }
 
+/* However long it is, and though what is kept of it ends somewhere. */
+static void a_long_error_has_the_form_of_the_client(void **state)
+{
+    static char text[70 << 10];
+
+    (void)state;
+    memset(text, ' ', sizeof text - 1);
+    begin(&foreign);
+    call_client_ask_at(&client, "/v1/messages", MESSAGES_OF_FIRST);
+    call_out_head(call_kit_out(), 400, JSON);
+    call_out_data(call_kit_out(), "{\"error\":{\"message\":\"no\"}}");
+    call_out_data(call_kit_out(), text);
+    expect_state(CALL_ASKING);
+    call_out_end(call_kit_out());
+    assert_int_equal(client.status, 400);
+    expect_in(client.body, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\"");
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 static void an_error_that_nothing_cured_is_told_in_the_clients_form(void **state)
 {
     const struct call_kit_config config = with_first("retries: 0");
@@ -670,6 +690,7 @@ int main(void)
         cmocka_unit_test(a_hang_up_is_billed_by_the_rule_of_cut_calls),
         cmocka_unit_test(a_drained_stream_is_billed_by_its_word),
         cmocka_unit_test(errors_have_the_form_of_the_client),
+        cmocka_unit_test(a_long_error_has_the_form_of_the_client),
         cmocka_unit_test(an_error_that_nothing_cured_is_told_in_the_clients_form),
         cmocka_unit_test(a_reply_that_nobody_can_read_is_no_answer),
         cmocka_unit_test(a_fallback_may_be_of_any_dialect),

@@ -16,7 +16,7 @@ static const char YAML[] =
     "  gpt: {provider: openai, price: {}}\n"
     "  tiny: {provider: openai, price: {}}\n"
     "  opus: {provider: claude, price: {}}\n"
-    "aliases: {g/4: gpt}\n"
+    "aliases: {g/4: gpt, t: tiny}\n"
     "tenants:\n"
     "  - {name: all}\n"
     "  - {name: some, models: [tiny]}\n";
@@ -56,7 +56,8 @@ static void a_list_has_the_form_of_its_client_and_all_models(void **state)
                 "{\"id\":\"gpt\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
                 "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
                 "{\"id\":\"opus\",\"object\":\"model\",\"created\":0,\"owned_by\":\"claude\"},"
-                "{\"id\":\"g/4\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
+                "{\"id\":\"g/4\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
+                "{\"id\":\"t\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
     expect_list(WIRE_ANTHROPIC, "all", NULL,
                 "{\"has_more\":false,\"data\":["
                 "{\"id\":\"gpt\",\"type\":\"model\",\"display_name\":\"gpt\","
@@ -66,6 +67,8 @@ static void a_list_has_the_form_of_its_client_and_all_models(void **state)
                 "{\"id\":\"opus\",\"type\":\"model\",\"display_name\":\"opus\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"},"
                 "{\"id\":\"g/4\",\"type\":\"model\",\"display_name\":\"g/4\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"},"
+                "{\"id\":\"t\",\"type\":\"model\",\"display_name\":\"t\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
 }
 
@@ -74,10 +77,13 @@ static void a_tenant_sees_what_it_may_use(void **state)
     (void)state;
     expect_list(WIRE_OPENAI, "some", NULL,
                 "{\"object\":\"list\",\"data\":["
-                "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
+                "{\"id\":\"tiny\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"},"
+                "{\"id\":\"t\",\"object\":\"model\",\"created\":0,\"owned_by\":\"openai\"}]}");
     expect_list(WIRE_ANTHROPIC, "some", NULL,
                 "{\"has_more\":false,\"data\":["
                 "{\"id\":\"tiny\",\"type\":\"model\",\"display_name\":\"tiny\","
+                "\"created_at\":\"1970-01-01T00:00:00Z\"},"
+                "{\"id\":\"t\",\"type\":\"model\",\"display_name\":\"t\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
 }
 
