@@ -153,7 +153,9 @@ struct neutral_extra {
 
 #define NEUTRAL_STOPS_MAX 16
 #define NEUTRAL_PARTS_MAX (1 << 16) /* parts, turns and tools, each */
-#define NEUTRAL_NAME_MAX 64         /* bytes of a field's name that is told */
+#define NEUTRAL_NAMES_MAX                                                                          \
+    (1 << 10)               /* tools that a choice names: each is looked for in all of them */
+#define NEUTRAL_NAME_MAX 64 /* bytes of a field's name that is told */
 
 struct neutral_request {
     enum dialect from;

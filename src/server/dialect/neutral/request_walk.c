@@ -226,12 +226,17 @@ void body_foreign(struct request_walk *walk, enum neutral_field field)
     walk->request->foreign |= UINT64_C(1) << field;
 }
 
+static bool body_fits(struct request_walk *walk, size_t n, int most, const char *what)
+{
+    if (n < (size_t)most)
+        return !walk->failed;
+    body_fail(walk, "", "The body has more than %d %s.", most, what);
+    return false;
+}
+
 static bool body_more(struct request_walk *walk, size_t n, const char *what)
 {
-    if (n < NEUTRAL_PARTS_MAX)
-        return !walk->failed;
-    body_fail(walk, "", "The body has more than %d %s.", NEUTRAL_PARTS_MAX, what);
-    return false;
+    return body_fits(walk, n, NEUTRAL_PARTS_MAX, what);
 }
 
 void body_extra(struct request_walk *walk, struct slice key, struct slice raw)
@@ -393,7 +398,7 @@ void body_name(struct request_walk *walk, struct slice name)
 {
     struct neutral_request *request = walk->request;
 
-    if (!body_more(walk, request->n_names, "names"))
+    if (!body_fits(walk, request->n_names, NEUTRAL_NAMES_MAX, "names in a choice of tools"))
         return;
     if (!array_reserve(&request->names, &request->names_capacity, request->n_names + 1)) {
         body_no_memory(walk);

@@ -165,6 +165,28 @@ static void an_image_is_an_image(void **state)
     }
 }
 
+/* Each tool is looked for among them. */
+static void a_choice_names_no_more_tools_than_can_be_looked_for(void **state)
+{
+    static const char head[] = "{'model':'m','input':'x','tool_choice':{'type':'allowed_tools',"
+                               "'mode':'auto','tools':[";
+    static char body[64 * NEUTRAL_NAMES_MAX];
+    struct dialect_case *c = *state;
+
+    for (int more = 0; more < 2; more++) {
+        size_t at = (size_t)snprintf(body, sizeof body, "%s", head);
+        for (int i = 0; i < NEUTRAL_NAMES_MAX + more; i++)
+            at += (size_t)snprintf(body + at, sizeof body - at, "%s{'type':'function','name':'f'}",
+                                   i > 0 ? "," : "");
+        snprintf(body + at, sizeof body - at, "]},'tools':[{'type':'function','name':'f'}]}");
+        if (more)
+            assert_null(dialect_request(c, DIALECT_RESPONSES, A, body));
+        else
+            assert_non_null(dialect_request(c, DIALECT_RESPONSES, A, body));
+    }
+    expect_has(c->problem.text, "more than 1024 names");
+}
+
 static void long_names_are_cut_and_stay_apart(void **state)
 {
     char body[1024], name[84];
@@ -567,6 +589,7 @@ int main(void)
         cmocka_unit_test(calls_without_result_are_refused),
         cmocka_unit_test(calls_of_a_turn_that_share_an_id_are_refused),
         cmocka_unit_test(an_image_is_an_image),
+        cmocka_unit_test(a_choice_names_no_more_tools_than_can_be_looked_for),
         unit_test_titled("18 long names are cut and stay apart",
                          long_names_are_cut_and_stay_apart),
         unit_test_titled("31 parallel false alone leaves the choice to the model",
