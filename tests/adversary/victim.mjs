@@ -61,6 +61,28 @@ const sendWhole = (run, body, key) =>
 
 const nested = () =>
     Buffer.from(`{"model":"oa-flat","messages":[${'[[[[[[[[]]]]]]]],'.repeat(BODY / 17 - 10)}[]]}`);
+/* As many parts as a body may have, a long text, and many tools with their names: for another API. */
+const manyParts = () => ({
+    messages: [
+        {
+            role: 'user',
+            content: Array.from({ length: 30000 }, () => ({ type: 'text', text: '\n' })),
+        },
+    ],
+});
+const longText = () => ({ messages: [{ role: 'user', content: '"\u0001'.repeat(4 * MIB) }] });
+const manyTools = () => {
+    const tools = Array.from({ length: 10000 }, (_, i) => ({
+        type: 'function',
+        function: { name: `tool_${i}` },
+    }));
+    const allowed_tools = { mode: 'auto', tools };
+    return {
+        messages: [{ role: 'user', content: 'x' }],
+        tools,
+        tool_choice: { type: 'allowed_tools', allowed_tools },
+    };
+};
 const ones = () => Buffer.from(`{"model":"oa-flat","messages":[${'1,'.repeat(BODY / 2 - 100)}1]}`);
 
 export const ATTACKS = {
@@ -85,6 +107,15 @@ export const ATTACKS = {
         return loops(run, 3, () =>
             sendWhole(run, bodies[run.turn++ % 2], run.turn % 3 ? 'spent' : 'rich'),
         );
+    },
+    /* 9: the same with what has to be translated, for the model and for its fallback */
+    'bodies that take long to translate': (run) => {
+        const bodies = [manyParts, longText, manyTools].flatMap((make) =>
+            ['an-opus', 'gg-lossy'].map((model) =>
+                Buffer.from(JSON.stringify({ model, max_tokens: 5, ...make() })),
+            ),
+        );
+        return loops(run, 3, () => sendWhole(run, bodies[run.turn++ % bodies.length], 'rich'));
     },
     /* 10: memory for bodies */
     'bodies that never end': (run) =>
