@@ -44,16 +44,23 @@ function showFigures({ rates, counters, gates, routes }) {
     );
 }
 
-function showHealth({ memory, store, ledger, ready, unready_reason, draining, connections }) {
+function showHealth({ memory, store, fleet, ledger, ready, unready_reason, draining, connections }) {
     const wrong = [];
     if (draining) wrong.push('draining');
     else if (!ready) wrong.push(`not ready: ${unready_reason ?? 'no reason given'}`);
     if (!['ok', 'off'].includes(memory.state)) wrong.push(`memory ${memory.state}`);
     if (store.state !== 'ok') wrong.push(`store ${store.state}`);
+    if (fleet && fleet.state !== 'current') wrong.push(`fleet ${fleet.state}`);
     if (ledger && ledger.state !== 'well') wrong.push(`ledger ${ledger.state}`);
     put('health', wrong.length ? wrong.join(', ') : 'ready');
     by('health').className = `health ${wrong.length ? 'bad' : 'good'}`;
-    put('health-more', `memory ${format.percent(memory.used_ratio)}, ${connections} connections`);
+    const others = fleet
+        ? `, version ${fleet.version}, ${fleet.gateways} gateways${fleet.behind ? `, ${fleet.behind} behind` : ''}`
+        : '';
+    put(
+        'health-more',
+        `memory ${format.percent(memory.used_ratio)}, ${connections} connections${others}`,
+    );
 }
 
 /* ---- Tables ---- */

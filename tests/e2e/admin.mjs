@@ -70,7 +70,7 @@ class Admin {
     }
 
     /* A reply that the document has: {status, headers, text, json}. */
-    async ask(method, target, { body, token = ADMIN_TOKEN, type, raw } = {}) {
+    async ask(method, target, { body, token = ADMIN_TOKEN, type, raw, headers } = {}) {
         const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
         const response = await fetch(this.url + target, {
             method,
@@ -78,6 +78,7 @@ class Admin {
             headers: {
                 ...(token !== null && { authorization: `Bearer ${token}` }),
                 ...(sent !== undefined && { 'content-type': type ?? 'application/json' }),
+                ...headers,
             },
         });
         const reply = { status: response.status, headers: response.headers };
@@ -201,6 +202,8 @@ test('methods, sizes and types that a path does not take', async (t) => {
         ['POST', '/api/v1/tenants/one/topups'],
         ['POST', '/api/v1/topups'],
         ['POST', '/api/v1/credits'],
+        ['POST', '/api/v1/overrides'],
+        ['POST', '/api/v1/fleet/restore'],
     ]) {
         await admin.expect(415, method, target, { raw: '{}', type: 'text/plain' });
         await admin.expect(413, method, target, { raw: `{"x":"${'y'.repeat(300000)}"}` });
@@ -649,6 +652,82 @@ test('many changes at once are made one after the other, or told to come back', 
     );
 });
 
+test('an override blocks, raises or shadows what a file defines, until it ends', async (t) => {
+    const { admin, gateway } = await administered(t, {
+        tenants: [
+            tenant({
+                budgets: [{ usd: 0.000001, per: 'day' }],
+                rate: { strategy: 'fixed_window', limit: 1, window: '30d' },
+            }),
+            { name: 'house', budgets: [{ usd: 100, per: 'month', tz: 'Europe/Berlin' }] },
+        ],
+    });
+    const until = '2099-01-01T00:00:00Z';
+    const why = { tenant: 'one', reason: 'it leaked', until };
+    const make = (body) => admin.ask('POST', '/api/v1/overrides', { body });
+    assert.deepEqual((await admin.expect(200, 'GET', '/api/v1/overrides')).overrides, []);
+    for (const [status, body] of [
+        [400, { ...why, kind: 'ban' }],
+        [400, { ...why, kind: 'block', reason: ' ' }],
+        [400, { ...why, kind: 'block', until: 'tomorrow' }],
+        [400, { ...why, kind: 'block', until: '2020-01-01T00:00:00Z' }],
+        [400, { ...why, kind: 'block', usd: 1 }],
+        [400, { ...why, kind: 'shadow', key: 'main' }],
+        [400, { ...why, kind: 'raise', usd: 1 }],
+        [400, { ...why, kind: 'raise', usd: 0, per: 'day' }],
+        [400, { ...why, kind: 'raise', usd: 1, per: 'year' }],
+        [400, { ...why, kind: 'raise', usd: 1, per: 'day', tz: '../x' }],
+        [409, { ...why, kind: 'raise', usd: 1, per: 'day', tz: 'Asia/Tokyo' }],
+        [404, { ...why, kind: 'block', tenant: 'nobody' }],
+        [404, { ...why, kind: 'block', key: 'none' }],
+        [409, { ...why, kind: 'raise', usd: 1, per: 'week' }],
+    ]) {
+        const reply = await make(body);
+        assert.equal(reply.status, status, `${JSON.stringify(body)}: ${reply.text}`);
+    }
+    await admin.expect(201, 'POST', '/api/v1/tenants/one/keys', { body: { name: 'own' } });
+    assert.equal((await make({ ...why, kind: 'block', key: 'own' })).json.error.code, 'not_in_file');
+
+    assert.equal((await chat(gateway)).status, 400, 'more than the budget ever has');
+    const raised = (await make({ ...why, kind: 'raise', usd: 5, per: 'day' })).json.override;
+    assert.equal((await chat(gateway)).status, 200);
+    assert.equal(reason(await chat(gateway)), 'rate');
+    const shadow = (await make({ ...why, kind: 'shadow' })).json.override;
+    assert.equal((await chat(gateway)).status, 200);
+    const blocked = (await make({ ...why, kind: 'block', key: 'main' })).json.override;
+    assert.equal((await chat(gateway)).status, 401);
+    assert.deepEqual(
+        (await admin.expect(200, 'GET', '/api/v1/overrides')).overrides.map((one) => one.kind),
+        ['raise', 'shadow', 'block'],
+    );
+    await gateway.stop();
+    await gateway.begin();
+    await admin.find(gateway);
+    assert.equal((await chat(gateway)).status, 401, 'it survives a restart');
+    await admin.expect(200, 'DELETE', `/api/v1/overrides/${blocked.id}`);
+    await admin.expect(404, 'DELETE', `/api/v1/overrides/${blocked.id}`);
+    await admin.expect(404, 'DELETE', '/api/v1/overrides/x');
+    assert.equal((await chat(gateway)).status, 200);
+    await admin.expect(200, 'DELETE', `/api/v1/overrides/${shadow.id}`);
+    assert.equal(reason(await chat(gateway)), 'rate');
+    await admin.expect(200, 'DELETE', `/api/v1/overrides/${raised.id}`);
+});
+
+test('a gateway that shares no store is alone, and has no versions', async (t) => {
+    const { admin } = await administered(t);
+    const fleet = await admin.expect(200, 'GET', '/api/v1/fleet');
+    assert.equal(fleet.state, 'alone');
+    await admin.expect(409, 'POST', '/api/v1/fleet/restore', { body: { reason: 'none' } });
+    for (const [method, target] of [
+        ['DELETE', '/api/v1/overrides/1'],
+        ['DELETE', '/api/v1/topups/1'],
+        ['DELETE', '/api/v1/tenants/one/topups/1'],
+        ['POST', '/api/v1/keys/oai/k1/disable'],
+        ['POST', '/api/v1/keys/oai/k1/enable'],
+    ])
+        await admin.expect(409, method, target, { headers: { 'if-match': '"1"' } });
+});
+
 test('while it drains it is not ready, and still answers', async (t) => {
     const { admin, gateway } = await administered(t, {
         script: { default: { fault: 'hang' } },
@@ -672,7 +751,9 @@ test('while it drains it is not ready, and still answers', async (t) => {
 
 /* Changes that a disk refuses, or of which too many wait, are tested without a network:
  * tests/unit/server/admin/test_admin.c. */
-const elsewhere = (what) => / 503$/.test(what) && !/(readyz|watch) 503$/.test(what);
+const elsewhere = (what) =>
+    (/ 503$/.test(what) && !/(readyz|watch) 503$/.test(what)) ||
+    what === 'POST /api/v1/fleet/restore 200'; /* needs a store: tests/e2e/fleet.mjs */
 
 test('every reply that is documented was given', () => {
     const missing = [];

@@ -139,6 +139,9 @@ static const struct field rates[] = {WITHIN(rates, calls, NUMBER), WITHIN(rates,
 static const struct field memory[] = {WITHIN(memory, used_ratio, NUMBER),
                                       WITHIN(memory, state, TEXT), END};
 static const struct field store[] = {WITHIN(store, kind, TEXT), WITHIN(store, state, TEXT), END};
+static const struct field fleet[] = {WITHIN(fleet, state, TEXT), WITHIN(fleet, version, INTEGER),
+                                     WITHIN(fleet, gateways, INTEGER),
+                                     WITHIN(fleet, behind, INTEGER), END};
 static const struct field ledger[] = {WITHIN(ledger, state, TEXT), WITHIN(ledger, waiting, INTEGER),
                                       WITHIN(ledger, lost, INTEGER), END};
 static const struct field prices[] = {WITHIN(prices, rate, NUMBER), WITHIN(prices, cost, NUMBER),
@@ -157,6 +160,7 @@ static const struct field snapshot[] = {TEXT_OF(top_snapshot, version),
                                         {"rates", OBJECT, 0, 0, 0, 0, rates},
                                         {"memory", OBJECT, 0, 0, 0, 0, memory},
                                         {"store", OBJECT, 0, 0, 0, 0, store},
+                                        {"fleet", OBJECT, 0, 0, 0, 0, fleet},
                                         {"ledger", OBJECT, 0, 0, 0, 0, ledger},
                                         {"prices", OBJECT, 0, 0, 0, 0, prices},
                                         LIST_OF(gates, TOP_GATES_MAX, gate),

@@ -123,6 +123,10 @@ struct top_snapshot {
         top_word kind, state;
     } store;
     struct {
+        top_word state; /* empty: it shares no store */
+        int64_t version, gateways, behind;
+    } fleet;
+    struct {
         top_word state; /* empty: there is none */
         int64_t waiting, lost;
     } ledger;

@@ -73,6 +73,10 @@ static void draw_health(const struct top_snapshot *of, struct top_paper *paper)
                       of->memory.used_ratio * 100, of->memory.state);
     top_paper_put(paper, state_style(of->store.state, "ok"), "  store %s %s", of->store.kind,
                   of->store.state);
+    if (of->fleet.state[0] != '\0')
+        top_paper_put(paper, state_style(of->fleet.state, "current"),
+                      "  fleet %s, version %" PRId64 ", %" PRId64 " gateways, %" PRId64 " behind",
+                      of->fleet.state, of->fleet.version, of->fleet.gateways, of->fleet.behind);
     if (of->ledger.state[0] != '\0')
         top_paper_put(paper, state_style(of->ledger.state, "well"), "  ledger %s",
                       of->ledger.state);

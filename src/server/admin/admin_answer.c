@@ -19,6 +19,24 @@ void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup 
     json_write_object_end(out);
 }
 
+void admin_write_override(struct json_writer *out, const struct ledger_admin_override *override)
+{
+    json_write_object(out);
+    admin_write_number(out, "id", override->id);
+    admin_write_text(out, "kind", fleet_override_name(override->kind));
+    admin_write_text(out, "tenant", override->tenant);
+    admin_write_text(out, "key", override->key[0] != '\0' ? override->key : NULL);
+    if (override->kind == LEDGER_OVERRIDE_RAISE) {
+        admin_write_text(out, "per", tg_per_name(override->per));
+        admin_write_text(out, "tz", override->tz);
+        admin_write_number(out, "micro_usd", override->micro);
+    }
+    admin_write_text(out, "reason", override->reason);
+    admin_write_number(out, "made_at", override->made_at);
+    admin_write_number(out, "until", override->ends_at);
+    json_write_object_end(out);
+}
+
 static void write_key(struct json_writer *out, const struct admin_change *change)
 {
     char hex[VIRTUAL_KEY_HEX + 1];
@@ -41,6 +59,10 @@ void admin_change_write(const struct admin_change *change, const struct reload_r
         json_write_key(out, "topup");
         admin_write_topup(out, &change->topup);
     }
+    if (change->kind == ADMIN_ADD_OVERRIDE) {
+        json_write_key(out, "override");
+        admin_write_override(out, &change->override);
+    }
     admin_write_number(out, "generation", (int64_t)result->generation);
     admin_write_warnings(out, result->problems, change->extra);
     json_write_object_end(out);
@@ -49,7 +71,7 @@ void admin_change_write(const struct admin_change *change, const struct reload_r
 int admin_change_status(const struct admin_change *change)
 {
     bool made = change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_ADD_TOPUP ||
-                change->kind == ADMIN_ADD_CREDIT ||
+                change->kind == ADMIN_ADD_CREDIT || change->kind == ADMIN_ADD_OVERRIDE ||
                 (change->kind == ADMIN_PUT_TENANT && !change->replaced);
 
     return made ? 201 : 200;
@@ -60,13 +82,21 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
     if (change->call != NULL)
         change->call->audited = true;
 
-    static const char *const ACTIONS[] = {
-        [ADMIN_PUT_TENANT] = "put_tenant",     [ADMIN_DROP_TENANT] = "delete_tenant",
-        [ADMIN_MAKE_KEY] = "make_key",         [ADMIN_DROP_KEY] = "delete_key",
-        [ADMIN_ADD_TOPUP] = "top_up",          [ADMIN_DROP_TOPUP] = "delete_top_up",
-        [ADMIN_LAPSE] = "lapse_top_ups",       [ADMIN_ADD_CREDIT] = "credit",
-        [ADMIN_LIST_CREDITS] = "list_credits", [ADMIN_DISABLE_KEY] = "disable_key",
-        [ADMIN_ENABLE_KEY] = "enable_key"};
+    static const char *const ACTIONS[] = {[ADMIN_PUT_TENANT] = "put_tenant",
+                                          [ADMIN_DROP_TENANT] = "delete_tenant",
+                                          [ADMIN_MAKE_KEY] = "make_key",
+                                          [ADMIN_DROP_KEY] = "delete_key",
+                                          [ADMIN_ADD_TOPUP] = "top_up",
+                                          [ADMIN_DROP_TOPUP] = "delete_top_up",
+                                          [ADMIN_LAPSE] = "lapse_top_ups",
+                                          [ADMIN_ADD_CREDIT] = "credit",
+                                          [ADMIN_LIST_CREDITS] = "list_credits",
+                                          [ADMIN_DISABLE_KEY] = "disable_key",
+                                          [ADMIN_ENABLE_KEY] = "enable_key",
+                                          [ADMIN_ADD_OVERRIDE] = "override",
+                                          [ADMIN_DROP_OVERRIDE] = "delete_override",
+                                          [ADMIN_FOLLOW] = "follow",
+                                          [ADMIN_RESTORE] = "restore_store"};
     const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
     char object[2 * ADMIN_NAME_MAX + 64 + LEDGER_REASON_MAX];
 
@@ -82,6 +112,16 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
                  change->credit.user[0] != '\0' ? "/" : "", change->credit.user,
                  (long long)(change->credit.micro / 1000000),
                  (long long)(change->credit.micro % 1000000), change->credit.reason);
+    else if (change->kind == ADMIN_ADD_OVERRIDE)
+        snprintf(object, sizeof object, "%s %s%s%s: %s", fleet_override_name(change->override.kind),
+                 change->tenant, change->name[0] != '\0' ? "/" : "", change->name, change->reason);
+    else if (change->kind == ADMIN_DROP_OVERRIDE)
+        snprintf(object, sizeof object, "%s %lld", whose, (long long)change->override.id);
+    else if (change->kind == ADMIN_FOLLOW)
+        snprintf(object, sizeof object, "version %lld", (long long)change->shared.made.version);
+    else if (change->kind == ADMIN_RESTORE)
+        snprintf(object, sizeof object, "version %lld: %s",
+                 (long long)change->shared.made_for.version, change->reason);
     else if (change->kind == ADMIN_DROP_TOPUP)
         snprintf(object, sizeof object, "%s %lld", whose, (long long)change->topup.id);
     else

@@ -35,6 +35,9 @@ bool admin_body_read(struct admin_call *call, const struct admin_member *members
 void admin_body_wrong(struct admin_call *call, size_t offset, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Whether it is one that the ledger keeps whole; if not it has been answered. */
+bool admin_read_reason(struct admin_call *call, const struct admin_value *reason);
+
 /* Whether the body is one JSON object; if not it has been answered. */
 bool admin_body_is_object(struct admin_call *call);
 

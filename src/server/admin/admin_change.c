@@ -31,6 +31,11 @@ struct admin_change *admin_change_new(struct admin_call *call, enum admin_change
     change->kind = kind;
     change->call = call;
     change->not_after = CONFIG_NEVER;
+    change->shared.expected = -1;
+    if (!admin_fleet_expects(call, &change->shared.expected)) {
+        free(change);
+        return NULL;
+    }
     admin_peer(call->in, change->who);
     snprintf(change->tenant, sizeof change->tenant, "%s", call->names[0]);
     json_writer_init(&change->reply);
@@ -44,6 +49,8 @@ void admin_change_free(struct admin_change *change)
     OPENSSL_cleanse(change->secret, sizeof change->secret);
     admin_extras_free(&change->before);
     admin_extras_free(&change->after);
+    fleet_entries_free(&change->shared.entries);
+    fleet_entries_free(&change->shared.found);
     config_problems_free(&change->problems);
     json_writer_fini(&change->reply);
     free(change->text);
@@ -59,7 +66,7 @@ void admin_change_gone(struct admin_call *call)
 
 /* ---- answering ---- */
 
-static void admin_change_end(struct admin_change *change)
+void admin_change_end(struct admin_change *change)
 {
     struct admin_changes *changes = change->all;
 
@@ -83,7 +90,7 @@ static void set_lapse(struct admin_changes *changes)
                                              : LAPSE_LOOK_MS);
 }
 
-static void admin_change_refuse(struct admin_change *change)
+void admin_change_refuse(struct admin_change *change)
 {
     char outcome[600];
 
@@ -123,7 +130,7 @@ static void *undo(void *arg)
     return NULL;
 }
 
-static void joined(struct admin_change *change)
+void admin_change_joined(struct admin_change *change)
 {
     if (change->has_thread)
         pthread_join(change->thread, NULL);
@@ -132,12 +139,12 @@ static void joined(struct admin_change *change)
 
 static void has_undone(void *arg)
 {
-    joined(arg);
+    admin_change_joined(arg);
     undone(arg);
 }
 
 /* What a thread would do: by one, or at once where there is none. */
-static void admin_change_work(struct admin_change *change, void *(*job)(void *), net_post_run *then)
+void admin_change_work(struct admin_change *change, void *(*job)(void *), net_post_run *then)
 {
     net_post_init(&change->stored, then, change);
     change->has_thread = !change->all->admin->options.in_place &&
@@ -155,6 +162,7 @@ static void holds(struct admin_change *change, const struct reload_result *resul
     changes->known = change->after;
     memset(&change->after, 0, sizeof change->after);
     set_lapse(changes);
+    admin_fleet_holds(change);
     snprintf(outcome, sizeof outcome, "done, generation %llu",
              (unsigned long long)result->generation);
     admin_change_audit(change, outcome);
@@ -176,6 +184,10 @@ static void reloaded(void *context, const struct reload_result *result)
         holds(change, result);
         return;
     }
+    if (admin_fleet_shares(change)) {
+        admin_fleet_failed(change, result);
+        return;
+    }
     if (change->kind == ADMIN_LAPSE) {
         admin_change_audit(change, "not in force: the configuration is invalid");
         net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
@@ -190,22 +202,17 @@ static void reloaded(void *context, const struct reload_result *result)
 static bool is_reloaded(enum admin_change_kind kind)
 {
     return kind != ADMIN_ADD_CREDIT && kind != ADMIN_LIST_CREDITS && kind != ADMIN_DISABLE_KEY &&
-           kind != ADMIN_ENABLE_KEY;
+           kind != ADMIN_ENABLE_KEY && kind != ADMIN_RESTORE;
 }
 
-static void has_stored(void *arg)
+void admin_change_put_in_force(struct admin_change *change)
 {
-    struct admin_change *change = arg;
     const struct admin_options *options = &change->all->admin->options;
 
-    joined(change);
-    if (change->status != 0) {
-        admin_change_refuse(change);
-        return;
-    }
     if (change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY)
         admin_key_apply(change);
     if (!is_reloaded(change->kind)) {
+        admin_fleet_holds(change);
         if (change->kind != ADMIN_LIST_CREDITS)
             admin_change_audit(change, "done");
         if (change->call != NULL)
@@ -213,7 +220,10 @@ static void has_stored(void *arg)
         admin_change_end(change);
         return;
     }
-    if (options->reload(options->host, change->kind == ADMIN_LAPSE ? "a top-up has ended" : "api",
+    if (options->reload(options->host,
+                        change->kind == ADMIN_LAPSE    ? "a top-up or an override has ended"
+                        : change->kind == ADMIN_FOLLOW ? "another gateway has changed something"
+                                                       : "api",
                         reloaded, change))
         return;
     change->status = 503;
@@ -221,6 +231,19 @@ static void has_stored(void *arg)
     snprintf(change->message, sizeof change->message,
              "no memory: it is stored, and takes effect with the next reload");
     admin_change_refuse(change);
+}
+
+static void has_stored(void *arg)
+{
+    struct admin_change *change = arg;
+
+    admin_change_joined(change);
+    if (change->status != 0)
+        admin_change_refuse(change);
+    else if (admin_fleet_shares(change))
+        admin_fleet_publish(change);
+    else
+        admin_change_put_in_force(change);
 }
 
 static void *store(void *arg)
@@ -237,6 +260,10 @@ static void *store(void *arg)
 /* It has waited while another process began to take over. */
 static void refuse_in_takeover(struct admin_change *change)
 {
+    if (change->kind == ADMIN_FOLLOW) { /* the other one follows */
+        admin_change_end(change);
+        return;
+    }
     if (change->kind == ADMIN_LAPSE)
         net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
     change->status = 503;
@@ -261,7 +288,40 @@ static void run_next(struct admin_changes *changes)
     }
     gateway->changing = true;
     change->now = admin_wall(changes->admin);
+    if (change->kind == ADMIN_FOLLOW)
+        admin_fleet_follow(change);
+    else if (admin_fleet_shares(change))
+        admin_fleet_begin(change);
+    else
+        admin_change_try(change);
+}
+
+void admin_change_try(struct admin_change *change)
+{
     admin_change_work(change, store, has_stored);
+}
+
+void admin_change_again(struct admin_change *change)
+{
+    struct admin_changes *changes = change->all;
+    struct admin_change *follow = admin_change_by_itself(changes, ADMIN_FOLLOW, "fleet");
+
+    admin_extras_free(&change->before);
+    admin_extras_free(&change->after);
+    fleet_entries_free(&change->shared.entries);
+    config_problems_free(&change->problems);
+    memset(&change->problems, 0, sizeof change->problems);
+    change->next = changes->waiting;
+    changes->waiting = change;
+    changes->n_waiting++;
+    if (follow != NULL) {
+        follow->next = change;
+        changes->waiting = follow;
+        changes->n_waiting++;
+    }
+    changes->running = NULL;
+    changes->admin->options.gateway->changing = false;
+    run_next(changes);
 }
 
 void admin_change_start(struct admin_change *change)
@@ -277,7 +337,22 @@ void admin_change_start(struct admin_change *change)
     run_next(change->all);
 }
 
-/* ---- top-ups that end ---- */
+/* ---- top-ups and overrides that end ---- */
+
+struct admin_change *admin_change_by_itself(struct admin_changes *changes,
+                                            enum admin_change_kind kind, const char *who)
+{
+    struct admin_change *change = calloc(1, sizeof *change);
+
+    if (change == NULL)
+        return NULL;
+    change->all = changes;
+    change->kind = kind;
+    change->shared.expected = -1;
+    snprintf(change->who, sizeof change->who, "%s", who);
+    json_writer_init(&change->reply);
+    return change;
+}
 
 static void lapse(void *arg)
 {
@@ -288,16 +363,11 @@ static void lapse(void *arg)
         set_lapse(changes);
         return;
     }
-    change = calloc(1, sizeof *change);
-    if (change == NULL) {
+    change = admin_change_by_itself(changes, ADMIN_LAPSE, "clock");
+    if (change == NULL)
         net_timer_set(changes->admin->options.loop, &changes->lapse, LAPSE_AGAIN_MS);
-        return;
-    }
-    change->all = changes;
-    change->kind = ADMIN_LAPSE;
-    snprintf(change->who, sizeof change->who, "clock");
-    json_writer_init(&change->reply);
-    admin_change_start(change);
+    else
+        admin_change_start(change);
 }
 
 /* ---- all of them ---- */
@@ -317,6 +387,7 @@ enum tg_err admin_changes_new(struct admin *admin, struct admin_changes **made,
         return TG_ERR_STORE;
     }
     set_lapse(changes);
+    admin_fleet_start(changes);
     *made = changes;
     return TG_OK;
 }
@@ -327,8 +398,9 @@ void admin_changes_free(struct admin_changes *changes)
 
     if (changes == NULL)
         return;
+    admin_fleet_end(changes);
     if (changes->running != NULL) {
-        joined(changes->running);
+        admin_change_joined(changes->running);
         net_loop_unpost(changes->admin->options.loop, &changes->running->stored);
         admin_change_free(changes->running);
     }

@@ -38,6 +38,12 @@ void admin_keys_reset_one(struct admin_call *call);
 void admin_keys_disable(struct admin_call *call);
 void admin_keys_enable(struct admin_call *call);
 
+void admin_overrides_list(struct admin_call *call);
+void admin_overrides_make(struct admin_call *call);
+void admin_overrides_drop(struct admin_call *call);
+void admin_fleet_get(struct admin_call *call);
+void admin_fleet_restore(struct admin_call *call);
+
 /* The exchange is gone before the configuration was read. */
 void admin_reload_gone(struct admin_call *call);
 
@@ -83,6 +89,9 @@ void admin_write_problems(struct json_writer *out, const struct config_problems 
 /* "warnings": [...], those of one `file`; null: all. At most some hundred. */
 void admin_write_warnings(struct json_writer *out, const struct config_problems *problems,
                           const char *file);
+
+struct ledger_admin_override;
+void admin_write_override(struct json_writer *out, const struct ledger_admin_override *override);
 
 struct ledger_admin_topup;
 void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup *topup);

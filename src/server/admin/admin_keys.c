@@ -188,6 +188,12 @@ void admin_key_store(struct admin_change *change)
     struct tg_problem problem = {"there is no ledger to keep it in"};
     const struct ledger_admin_disabled key = {change->tenant, change->name, change->now};
 
+    if (admin_fleet_shares(change)) {
+        admin_fleet_add(change, &(struct ledger_fleet_row){.kind = LEDGER_FLEET_DISABLED,
+                                                           .gone = change->kind == ADMIN_ENABLE_KEY,
+                                                           .disabled = key});
+        return;
+    }
     if (ledger != NULL && (change->kind == ADMIN_DISABLE_KEY
                                ? ledger_admin_disable(ledger, &key, &problem)
                                : ledger_admin_enable(ledger, key.provider, key.name, &problem)))
@@ -199,17 +205,22 @@ void admin_key_store(struct admin_change *change)
 
 /* By the control thread. Should there be no memory to remember it here, the ring has it as long as
  * the configuration has the key, and the ledger from the next start on. */
-void admin_key_apply(struct admin_change *change)
+void admin_key_switch(struct admin *admin, const char *provider, const char *name, bool disabled)
 {
-    struct gateway *gateway = change->all->admin->options.gateway;
-    bool disabled = change->kind == ADMIN_DISABLE_KEY;
+    struct gateway *gateway = admin->options.gateway;
 
     pthread_mutex_lock(&gateway->ring_changes);
-    (void)disabled_keys_set(&gateway->disabled, change->tenant, change->name, disabled);
-    recorder_change(gateway, disabled ? "key_disabled" : "key_enabled", change->name);
-    (void)tg_keyring_enable(gateway->ring, change->tenant, change->name, !disabled,
-                            admin_now(change->all->admin));
+    (void)disabled_keys_set(&gateway->disabled, provider, name, disabled);
+    recorder_change(gateway, disabled ? "key_disabled" : "key_enabled", name);
+    (void)tg_keyring_enable(gateway->ring, provider, name, !disabled, admin_now(admin));
     pthread_mutex_unlock(&gateway->ring_changes);
+}
+
+void admin_key_apply(struct admin_change *change)
+{
+    bool disabled = change->kind == ADMIN_DISABLE_KEY;
+
+    admin_key_switch(change->all->admin, change->tenant, change->name, disabled);
     json_write_object(&change->reply);
     admin_write_text(&change->reply, "provider", change->tenant);
     admin_write_text(&change->reply, "name", change->name);

@@ -8,19 +8,37 @@
 #include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_routes.h"
+#include "server/fleet/fleet.h"
+#include "server/runtime/gateway.h"
 
 enum { PROBLEMS_MAX = 200 }; /* in one reply */
 
 /* ---- sending ---- */
 
+/* The version of what gateways share that holds at this one. */
+static void add_version(struct http_fields *fields, const struct http_inbound *in, char text[24])
+{
+    const struct admin_call *call = in->owner;
+    struct fleet *fleet = call != NULL ? call->admin->options.gateway->fleet : NULL;
+    struct fleet_view view;
+
+    if (fleet == NULL)
+        return;
+    fleet_get_view(fleet, &view);
+    int n = snprintf(text, 24, "%lld", (long long)view.mark.version);
+    http_fields_add(fields, SLICE("x-tollgate-version"), (struct slice){text, (size_t)n});
+}
+
 static void send_json(struct http_inbound *in, int status, struct slice body, const char *allow)
 {
     struct http_fields fields;
+    char version[24];
 
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("content-type"), SLICE("application/json"));
     http_fields_add(&fields, SLICE("cache-control"), SLICE("no-store"));
     http_fields_add(&fields, SLICE("x-content-type-options"), SLICE("nosniff"));
+    add_version(&fields, in, version);
     if (status == 401)
         http_fields_add(&fields, SLICE("www-authenticate"), SLICE("Bearer realm=\"tollgate\""));
     if (status == 503)

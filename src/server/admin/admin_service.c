@@ -96,12 +96,13 @@ static bool open_admin(struct control *control, const char *address, struct tg_p
                                           .thread = control->number};
     struct tg_problem why;
 
-    if (address == NULL)
+    /* What others change is followed by the same queue, where nobody can ask for changes, too. */
+    if (address == NULL && gateway->fleet == NULL)
         return true;
     if (admin_new(&options, &control->admin->admin, &why))
         return problem_fail(problem, "listen.admin: %.200s", why.text);
-    return control_listen(control, "admin", address, &admin_server_ops, control->admin->admin,
-                          problem);
+    return address == NULL || control_listen(control, "admin", address, &admin_server_ops,
+                                             control->admin->admin, problem);
 }
 
 /* What snapshots by gRPC are made of, unless the admin API has it. */

@@ -192,6 +192,7 @@ void metrics_page_write(struct exposition *text, struct gateway *gateway,
     metrics_write_money(text, gateway, generation, now, &left_out);
     write_services(text, gateway->services, generation, &left_out);
     metrics_write_store(text, gateway);
+    metrics_write_fleet(text, gateway, now);
     write_certificate(text, generation, now);
     write_catalogue(text, generation, now);
     write_observers(text, gateway);

@@ -39,4 +39,8 @@ void metrics_write_money(struct exposition *text, struct gateway *gateway,
 
 void metrics_write_store(struct exposition *text, struct gateway *gateway);
 
+/* ---- metrics_fleet.c: by the control thread */
+
+void metrics_write_fleet(struct exposition *text, struct gateway *gateway, tg_ms now);
+
 #endif

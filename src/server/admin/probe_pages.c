@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "server/admin/metrics_page.h"
+#include "server/fleet/fleet_state.h"
 #include "server/runtime/control.h"
 
 static void probe_pages_answer(struct http_inbound *in, int status, struct slice type,
@@ -49,6 +50,10 @@ const char *probe_unready(const struct gateway *gateway, const struct config *co
 
     if (atomic_load_explicit(&gateway->draining, memory_order_relaxed))
         return "draining";
+    if (gateway->fleet != NULL && atomic_load(&gateway->fleet_unread))
+        return atomic_load(&gateway->fleet_evicts)
+                   ? "the store may forget keys; set its maxmemory-policy to noeviction"
+                   : "what the API made has not been read from the store yet";
     if (remote_health_of(gateway->remote) == REMOTE_DOWN &&
         config->store.limits == CONFIG_AWAY_CLOSED)
         return "the store is down, and limits are closed without it";
@@ -74,8 +79,21 @@ void probe_readyz(struct http_inbound *in, const struct gateway *gateway,
     size_t unpaid = tenants_unpaid(gateway, config);
     char text[240];
 
+    enum fleet_state fleet = gateway->fleet != NULL
+                                 ? (enum fleet_state)atomic_load(&gateway->fleet_state)
+                                 : FLEET_CURRENT;
+    bool evicts = gateway->fleet != NULL && atomic_load(&gateway->fleet_evicts);
+
     if (why != NULL)
         snprintf(text, sizeof text, "%s", why);
+    else if (fleet == FLEET_REGRESSED || fleet == FLEET_INCOMPATIBLE)
+        snprintf(text, sizeof text,
+                 "ok; %s: a copy of what the API made is served, and nothing can be changed",
+                 fleet_state_name(fleet));
+    else if (evicts)
+        snprintf(text, sizeof text,
+                 "ok; store_evicts: the store may forget keys; set its maxmemory-policy to "
+                 "noeviction");
     else if (unpaid > 0)
         snprintf(text, sizeof text,
                  "degraded: calls of %zu of %zu tenants are refused: the store is down, and "

@@ -11,6 +11,7 @@
 #include "server/admin/admin_internal.h"
 #include "server/admin/probe_pages.h"
 #include "server/admin/snapshot_internal.h"
+#include "server/fleet/fleet.h"
 #include "server/remote/remote.h"
 
 /* ---- what was counted ---- */
@@ -284,6 +285,33 @@ static void write_store(struct json_writer *out, struct gateway *gateway)
     json_write_object_end(out);
 }
 
+/* How many were heard of lately, and how many of them are not where the store is. */
+static void write_fleet(struct json_writer *out, struct gateway *gateway)
+{
+    struct fleet_view view;
+    int64_t alive = 0, behind = 0;
+
+    if (gateway->fleet == NULL) {
+        admin_write_null(out, "fleet");
+        return;
+    }
+    fleet_get_view(gateway->fleet, &view);
+    for (size_t i = 0; i < view.n_reports; i++) {
+        bool lives = view.reports[i].silent <= FLEET_SILENT_MS;
+        alive += lives;
+        behind += lives && view.reports[i].version < view.stored_version;
+    }
+    json_write_key(out, "fleet");
+    json_write_object(out);
+    admin_write_text(out, "state", view.evicts ? "store_evicts" : fleet_state_name(view.state));
+    admin_write_number(out, "version", view.mark.version);
+    admin_write_unless(out, "stored_version", view.stored_version, -1);
+    admin_write_number(out, "gateways", alive);
+    admin_write_number(out, "behind", behind);
+    admin_write_text(out, "problem", view.problem);
+    json_write_object_end(out);
+}
+
 static void write_ledger(struct json_writer *out, struct gateway *gateway)
 {
     static const char *const HEALTH[] = {
@@ -434,6 +462,7 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
                        atomic_load_explicit(&gateway->census.open, memory_order_relaxed));
     write_memory(out, gateway, generation);
     write_store(out, gateway);
+    write_fleet(out, gateway);
     write_ledger(out, gateway);
     write_prices(out, generation);
     json_write_object_end(out);

@@ -228,6 +228,7 @@ struct config_key {
     uint8_t sha256[32];
     tg_ms not_after; /* CONFIG_NEVER: no end */
     bool extra;      /* an extra, and not in a file */
+    bool blocked;    /* by an override: not_after is over then */
 };
 
 struct config_users {
@@ -263,6 +264,7 @@ struct config_tenant {
     struct field_rules rules; /* for fields and headers of its calls; its parents' hold, too */
     bool hard_budget;         /* a budget may refuse its calls: its own, a parent's, everyone's */
     bool bound_budget;        /* one of those says `reserve: bound` */
+    bool blocked;             /* by an override: all its keys are refused */
     bool extra;               /* an extra, and not in a file */
     const char *file;         /* where it is written; the name of an extra */
     size_t line, column;
@@ -457,6 +459,8 @@ enum config_extra_kind {
     CONFIG_EXTRA_TENANT, /* a tenant that no file has */
     CONFIG_EXTRA_KEY,    /* a further key of a tenant, whether of a file or an extra */
     CONFIG_EXTRA_TOPUP,  /* more money for one of its budgets */
+    CONFIG_EXTRA_BLOCK,  /* one of its keys, or all of them, are refused */
+    CONFIG_EXTRA_SHADOW, /* none of its limits refuses */
 };
 
 struct config_extra {
@@ -470,7 +474,7 @@ struct config_extra {
     size_t bytes;
 
     /* A key. */
-    const char *key;    /* its name; null: none */
+    const char *key;    /* its name; null: none. The same of a block: null: all keys */
     const char *sha256; /* 64 hexadecimal digits */
     tg_ms not_after;    /* CONFIG_NEVER: no end */
 

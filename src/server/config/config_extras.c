@@ -318,6 +318,40 @@ static void apply_topup(struct reader *reader, const struct config_extra *extra)
         top_up(reader, extra, config->tenants[owner].budgets, config->tenants[owner].n_budgets);
 }
 
+/* ---- Overrides ---- */
+
+static void block_tenant(struct reader *reader, const struct config_extra *extra,
+                         struct config_tenant *tenant)
+{
+    bool found = extra->key == NULL;
+
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        if (extra->key == NULL ||
+            (tenant->keys[i].name != NULL && strcmp(tenant->keys[i].name, extra->key) == 0)) {
+            tenant->keys[i].not_after = 0;
+            tenant->keys[i].blocked = true;
+            found = true;
+        }
+    tenant->blocked |= extra->key == NULL;
+    if (!found)
+        config_warning(reader, &whole,
+                       "the tenant \"%.60s\" has no key \"%.60s\"; nothing is blocked",
+                       extra->tenant, extra->key);
+}
+
+/* After all keys are there. */
+static void apply_override(struct reader *reader, const struct config_extra *extra)
+{
+    size_t owner = owner_of(reader, extra);
+
+    if (owner == CONFIG_INDEX_NONE)
+        return;
+    if (extra->kind == CONFIG_EXTRA_SHADOW)
+        reader->config->tenants[owner].mode = CONFIG_SHADOW;
+    else
+        block_tenant(reader, extra, &reader->config->tenants[owner]);
+}
+
 void config_apply_extras(struct reader *reader)
 {
     if (reader->n_extras == 0)
@@ -327,5 +361,8 @@ void config_apply_extras(struct reader *reader)
         reader->current = reader->first_extra + i;
         if (reader->extras[i].kind == CONFIG_EXTRA_TOPUP)
             apply_topup(reader, &reader->extras[i]);
+        else if (reader->extras[i].kind == CONFIG_EXTRA_BLOCK ||
+                 reader->extras[i].kind == CONFIG_EXTRA_SHADOW)
+            apply_override(reader, &reader->extras[i]);
     }
 }

@@ -386,7 +386,7 @@ static void check_expiry(struct warner *warner, tg_ms now)
     const struct config_tenant *tenant = warner->tenant;
 
     for (size_t i = 0; i < tenant->n_keys; i++)
-        if (!tenant->keys[i].extra && tenant->keys[i].not_after <= now)
+        if (!tenant->keys[i].extra && !tenant->keys[i].blocked && tenant->keys[i].not_after <= now)
             config_warning(warner->reader,
                            config_child_or_self(find_item(warner, "keys", i), "not_after"),
                            "the key \"%.60s\" of the tenant \"%.60s\" has expired",

@@ -1,13 +1,14 @@
 /* ledger_admin.c - tenants, keys and top-ups that an administrator made. See ledger_admin.h.
  *
- * Four tables beside those of the spend. They are made by the first change, within its own
- * transaction, rather than by a new version of the schema: so nothing has to be converted, and a
- * program that does not know them can still open the database after a step back.
+ * Six tables beside those of the spend; fleet_mark belongs to ledger_fleet.c. They are made by the
+ * first change, within its own transaction, rather than by a new version of the schema: so nothing
+ * has to be converted, and a program that does not know them can still open the database after a
+ * step back.
  *
  * Every change is one transaction under the lock of the database. It first asks SQLite how many
  * rows there are, so that a loop gone wild in somebody's script cannot fill the disk.
  */
-#include "server/ledger/ledger_admin.h"
+#include "server/ledger/ledger_admin_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,27 +32,16 @@ static const char schema[] =
     " ends_at INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS admin_disabled_keys ("
     " provider TEXT NOT NULL, name TEXT NOT NULL, made_at INTEGER NOT NULL,"
-    " PRIMARY KEY (provider, name));";
+    " PRIMARY KEY (provider, name));"
+    "CREATE TABLE IF NOT EXISTS admin_overrides ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, key TEXT NOT NULL,"
+    " kind INTEGER NOT NULL, micro_usd INTEGER NOT NULL, per INTEGER NOT NULL, tz TEXT NOT NULL,"
+    " reason TEXT NOT NULL, made_at INTEGER NOT NULL, ends_at INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS fleet_mark ("
+    " one INTEGER PRIMARY KEY CHECK (one = 1), schema INTEGER NOT NULL, epoch TEXT NOT NULL,"
+    " version INTEGER NOT NULL, change TEXT NOT NULL);";
 
 /* ---- Statements ---- */
-
-/* What a statement is given, in order. */
-struct value {
-    enum { NUMBER, TEXT, BLOB } kind;
-    int64_t number;
-    const char *bytes;
-    size_t n;
-};
-
-static struct value of_number(int64_t number)
-{
-    return (struct value){.kind = NUMBER, .number = number};
-}
-
-static struct value of_text(const char *text)
-{
-    return (struct value){.kind = TEXT, .bytes = text, .n = strlen(text)};
-}
 
 static void bind(sqlite3_stmt *statement, int place, const struct value *value)
 {
@@ -85,20 +75,6 @@ static bool ledger_admin_run(struct ledger_db *db, const char *sql, const struct
 
 /* ---- Changes ---- */
 
-struct statement {
-    const char *sql;
-    struct value values[7];
-    int n;
-};
-
-struct bound {
-    const char *count; /* SQL: how many there are, but for the one that is about to be written */
-    struct value values[2];
-    int n;
-    int64_t max;
-    const char *of;
-};
-
 static bool within(struct ledger_db *db, const struct bound *bound, struct tg_problem *problem)
 {
     int64_t there = 0;
@@ -113,9 +89,9 @@ static bool within(struct ledger_db *db, const struct bound *bound, struct tg_pr
 }
 
 /* All of it, or nothing. */
-static bool change(struct ledger *ledger, const struct bound *bound,
-                   const struct statement *statements, size_t n, int64_t *id,
-                   struct tg_problem *problem)
+bool ledger_statements_run(struct ledger *ledger, const struct bound *bound,
+                           const struct statement *statements, size_t n, int64_t *id,
+                           struct tg_problem *problem)
 {
     struct ledger_db *db = &ledger->db;
 
@@ -141,7 +117,7 @@ static bool short_enough(const char *text, struct tg_problem *problem)
                         LEDGER_ADMIN_TEXT_MAX);
 }
 
-static struct statement put_tenant(const struct ledger_admin_tenant *tenant)
+struct statement ledger_statement_tenant(const struct ledger_admin_tenant *tenant)
 {
     return (struct statement){
         .sql = "INSERT OR REPLACE INTO admin_tenants VALUES (?1, ?2, ?3)",
@@ -152,7 +128,7 @@ static struct statement put_tenant(const struct ledger_admin_tenant *tenant)
     };
 }
 
-static struct statement put_key(const struct ledger_admin_key *key)
+struct statement ledger_statement_key(const struct ledger_admin_key *key)
 {
     return (struct statement){
         .sql = "INSERT OR REPLACE INTO admin_keys VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -166,7 +142,7 @@ static struct statement put_key(const struct ledger_admin_key *key)
 }
 
 /* With its number, or with a new one: a null is one that SQLite finds itself. */
-static struct statement put_topup(const struct ledger_admin_topup *topup, bool with_id)
+struct statement ledger_statement_topup(const struct ledger_admin_topup *topup, bool with_id)
 {
     return (struct statement){
         .sql = with_id ? "INSERT INTO admin_topups VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
@@ -176,6 +152,55 @@ static struct statement put_topup(const struct ledger_admin_topup *topup, bool w
                    of_number(topup->ends_at)},
         .n = 7,
     };
+}
+
+struct statement ledger_statement_disabled(const struct ledger_admin_disabled *key)
+{
+    return (struct statement){
+        .sql = "INSERT OR IGNORE INTO admin_disabled_keys VALUES (?1, ?2, ?3)",
+        .values = {of_text(key->provider), of_text(key->name), of_number(key->made_at)},
+        .n = 3,
+    };
+}
+
+struct statement ledger_statement_override(const struct ledger_admin_override *override)
+{
+    return (struct statement){
+        .sql = "INSERT OR REPLACE INTO admin_overrides VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+               " ?10)",
+        .values = {of_number(override->id), of_text(override->tenant), of_text(override->key),
+                   of_number(override->kind), of_number(override->micro), of_number(override->per),
+                   of_text(override->tz), of_text(override->reason), of_number(override->made_at),
+                   of_number(override->ends_at)},
+        .n = 10,
+    };
+}
+
+struct statement ledger_statement_drop_key(const char *tenant, const char *name)
+{
+    return (struct statement){.sql = "DELETE FROM admin_keys WHERE tenant = ?1 AND name = ?2",
+                              .values = {of_text(tenant), of_text(name)},
+                              .n = 2};
+}
+
+struct statement ledger_statement_drop_topup(int64_t id)
+{
+    return (struct statement){
+        .sql = "DELETE FROM admin_topups WHERE id = ?1", .values = {of_number(id)}, .n = 1};
+}
+
+struct statement ledger_statement_drop_disabled(const char *provider, const char *name)
+{
+    return (struct statement){
+        .sql = "DELETE FROM admin_disabled_keys WHERE provider = ?1 AND name = ?2",
+        .values = {of_text(provider), of_text(name)},
+        .n = 2};
+}
+
+struct statement ledger_statement_drop_override(int64_t id)
+{
+    return (struct statement){
+        .sql = "DELETE FROM admin_overrides WHERE id = ?1", .values = {of_number(id)}, .n = 1};
 }
 
 static void drop_tenant(const char *name, struct statement drops[3])
@@ -197,14 +222,15 @@ bool ledger_admin_put_tenant(struct ledger *ledger, const struct ledger_admin_te
                           .n = 1,
                           .max = LEDGER_ADMIN_TENANTS_MAX,
                           .of = "tenants of the API"};
-    struct statement put = put_tenant(tenant);
+    struct statement put = ledger_statement_tenant(tenant);
 
     if (tenant->bytes > LEDGER_ADMIN_TEXT_MAX || memchr(tenant->text, '\0', tenant->bytes) != NULL)
         return problem_fail(problem,
                             "the text of a tenant has %zu bytes; at most %zu are kept, and none of "
                             "them 0",
                             tenant->bytes, LEDGER_ADMIN_TEXT_MAX);
-    return short_enough(tenant->name, problem) && change(ledger, &bound, &put, 1, NULL, problem);
+    return short_enough(tenant->name, problem) &&
+           ledger_statements_run(ledger, &bound, &put, 1, NULL, problem);
 }
 
 bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name, struct tg_problem *problem)
@@ -212,7 +238,7 @@ bool ledger_admin_drop_tenant(struct ledger *ledger, const char *name, struct tg
     struct statement drops[3];
 
     drop_tenant(name, drops);
-    return change(ledger, NULL, drops, 3, NULL, problem);
+    return ledger_statements_run(ledger, NULL, drops, 3, NULL, problem);
 }
 
 bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *key,
@@ -224,20 +250,18 @@ bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *
                           .n = 2,
                           .max = LEDGER_ADMIN_KEYS_MAX,
                           .of = "keys of the API"};
-    struct statement put = put_key(key);
+    struct statement put = ledger_statement_key(key);
 
     return short_enough(key->tenant, problem) && short_enough(key->name, problem) &&
-           change(ledger, &bound, &put, 1, NULL, problem);
+           ledger_statements_run(ledger, &bound, &put, 1, NULL, problem);
 }
 
 bool ledger_admin_drop_key(struct ledger *ledger, const char *tenant, const char *name,
                            struct tg_problem *problem)
 {
-    struct statement drop = {.sql = "DELETE FROM admin_keys WHERE tenant = ?1 AND name = ?2",
-                             .values = {of_text(tenant), of_text(name)},
-                             .n = 2};
+    struct statement drop = ledger_statement_drop_key(tenant, name);
 
-    return change(ledger, NULL, &drop, 1, NULL, problem);
+    return ledger_statements_run(ledger, NULL, &drop, 1, NULL, problem);
 }
 
 bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_topup *topup,
@@ -246,18 +270,17 @@ bool ledger_admin_add_topup(struct ledger *ledger, const struct ledger_admin_top
     struct bound bound = {.count = "SELECT count(*) FROM admin_topups",
                           .max = LEDGER_ADMIN_TOPUPS_MAX,
                           .of = "top-ups that have not ended"};
-    struct statement add = put_topup(topup, false);
+    struct statement add = ledger_statement_topup(topup, false);
 
     return short_enough(topup->tenant, problem) && short_enough(topup->tz, problem) &&
-           change(ledger, &bound, &add, 1, id, problem);
+           ledger_statements_run(ledger, &bound, &add, 1, id, problem);
 }
 
 bool ledger_admin_drop_topup(struct ledger *ledger, int64_t id, struct tg_problem *problem)
 {
-    struct statement drop = {
-        .sql = "DELETE FROM admin_topups WHERE id = ?1", .values = {of_number(id)}, .n = 1};
+    struct statement drop = ledger_statement_drop_topup(id);
 
-    return change(ledger, NULL, &drop, 1, NULL, problem);
+    return ledger_statements_run(ledger, NULL, &drop, 1, NULL, problem);
 }
 
 bool ledger_admin_disable(struct ledger *ledger, const struct ledger_admin_disabled *key,
@@ -269,55 +292,80 @@ bool ledger_admin_disable(struct ledger *ledger, const struct ledger_admin_disab
         .n = 2,
         .max = LEDGER_ADMIN_DISABLED_MAX,
         .of = "keys out of use"};
-    struct statement put = {
-        .sql = "INSERT OR IGNORE INTO admin_disabled_keys VALUES (?1, ?2, ?3)",
-        .values = {of_text(key->provider), of_text(key->name), of_number(key->made_at)},
-        .n = 3};
+    struct statement put = ledger_statement_disabled(key);
 
     return short_enough(key->provider, problem) && short_enough(key->name, problem) &&
-           change(ledger, &bound, &put, 1, NULL, problem);
+           ledger_statements_run(ledger, &bound, &put, 1, NULL, problem);
 }
 
 bool ledger_admin_enable(struct ledger *ledger, const char *provider, const char *name,
                          struct tg_problem *problem)
 {
-    struct statement drop = {
-        .sql = "DELETE FROM admin_disabled_keys WHERE provider = ?1 AND name = ?2",
-        .values = {of_text(provider), of_text(name)},
-        .n = 2};
+    struct statement drop = ledger_statement_drop_disabled(provider, name);
 
-    return change(ledger, NULL, &drop, 1, NULL, problem);
+    return ledger_statements_run(ledger, NULL, &drop, 1, NULL, problem);
 }
 
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
                           const struct ledger_admin *before, struct tg_problem *problem)
 {
-    size_t room = 3 + before->n_tenants + before->n_keys + before->n_topups, n = 3;
+    size_t room = 4 + before->n_tenants + before->n_keys + before->n_topups + before->n_overrides;
+    size_t n = 3;
     struct statement *all = calloc(room, sizeof *all);
 
     if (all == NULL)
         return problem_fail(problem, "there is no memory to undo a change");
     drop_tenant(tenant, all);
+    all[n++] = (struct statement){.sql = "DELETE FROM admin_overrides WHERE tenant = ?1",
+                                  .values = {of_text(tenant)},
+                                  .n = 1};
     for (size_t i = 0; i < before->n_tenants; i++)
         if (strcmp(before->tenants[i].name, tenant) == 0)
-            all[n++] = put_tenant(&before->tenants[i]);
+            all[n++] = ledger_statement_tenant(&before->tenants[i]);
     for (size_t i = 0; i < before->n_keys; i++)
         if (strcmp(before->keys[i].tenant, tenant) == 0)
-            all[n++] = put_key(&before->keys[i]);
+            all[n++] = ledger_statement_key(&before->keys[i]);
     for (size_t i = 0; i < before->n_topups; i++)
         if (strcmp(before->topups[i].tenant, tenant) == 0)
-            all[n++] = put_topup(&before->topups[i], true);
-    bool done = change(ledger, NULL, all, n, NULL, problem);
+            all[n++] = ledger_statement_topup(&before->topups[i], true);
+    for (size_t i = 0; i < before->n_overrides; i++)
+        if (strcmp(before->overrides[i].tenant, tenant) == 0)
+            all[n++] = ledger_statement_override(&before->overrides[i]);
+    bool done = ledger_statements_run(ledger, NULL, all, n, NULL, problem);
     free(all);
     return done;
 }
 
+bool ledger_admin_add_override(struct ledger *ledger, const struct ledger_admin_override *override,
+                               int64_t *id, struct tg_problem *problem)
+{
+    struct bound bound = {.count = "SELECT count(*) FROM admin_overrides",
+                          .max = LEDGER_ADMIN_OVERRIDES_MAX,
+                          .of = "overrides that have not ended"};
+    struct statement add = ledger_statement_override(override);
+
+    add.sql = "INSERT INTO admin_overrides VALUES (?1 + NULL, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    return short_enough(override->tenant, problem) && short_enough(override->key, problem) &&
+           short_enough(override->reason, problem) &&
+           ledger_statements_run(ledger, &bound, &add, 1, id, problem);
+}
+
+bool ledger_admin_drop_override(struct ledger *ledger, int64_t id, struct tg_problem *problem)
+{
+    struct statement drop = ledger_statement_drop_override(id);
+
+    return ledger_statements_run(ledger, NULL, &drop, 1, NULL, problem);
+}
+
 bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct tg_problem *problem)
 {
-    struct statement drop = {
-        .sql = "DELETE FROM admin_topups WHERE ends_at <= ?1", .values = {of_number(now)}, .n = 1};
+    struct statement drops[2] = {
+        {.sql = "DELETE FROM admin_topups WHERE ends_at <= ?1", .values = {of_number(now)}, .n = 1},
+        {.sql = "DELETE FROM admin_overrides WHERE ends_at <= ?1",
+         .values = {of_number(now)},
+         .n = 1}};
 
-    return change(ledger, NULL, &drop, 1, NULL, problem);
+    return ledger_statements_run(ledger, NULL, drops, 2, NULL, problem);
 }
 
 /* ---- Reading ---- */
@@ -411,6 +459,31 @@ static bool read_disabled(struct ledger_admin *all, sqlite3_stmt *row)
     return list->provider != NULL && list->name != NULL;
 }
 
+/* A kind that this program does not know blocks: it was made to take something away. */
+static bool read_override(struct ledger_admin *all, sqlite3_stmt *row)
+{
+    int64_t kind = sqlite3_column_int64(row, 3), per = sqlite3_column_int64(row, 5);
+    struct ledger_admin_override *list;
+
+    if (!array_reserve(&all->overrides, &all->max_overrides, all->n_overrides + 1))
+        return false;
+    list = &all->overrides[all->n_overrides];
+    *list = (struct ledger_admin_override){
+        .id = sqlite3_column_int64(row, 0),
+        .tenant = ledger_admin_keep_text(all, row, 1),
+        .key = ledger_admin_keep_text(all, row, 2),
+        .kind = kind >= 0 && kind < LEDGER_OVERRIDE_COUNT ? (enum ledger_override_kind)kind
+                                                          : LEDGER_OVERRIDE_BLOCK,
+        .micro = sqlite3_column_int64(row, 4),
+        .per = per >= 0 && per < TG_PER_COUNT ? (enum tg_per)per : TG_PER_DAY,
+        .tz = ledger_admin_keep_text(all, row, 6),
+        .reason = ledger_admin_keep_text(all, row, 7),
+        .made_at = sqlite3_column_int64(row, 8),
+        .ends_at = sqlite3_column_int64(row, 9)};
+    all->n_overrides++;
+    return list->tenant != NULL && list->key != NULL && list->tz != NULL && list->reason != NULL;
+}
+
 typedef bool read_row_fn(struct ledger_admin *all, sqlite3_stmt *row);
 
 static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_row,
@@ -435,9 +508,11 @@ static bool read_rows(struct ledger_db *db, const char *sql, read_row_fn *read_r
 static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all,
                                   struct tg_problem *problem)
 {
-    int64_t tables = 0, disabled = 0;
+    int64_t tables = 0, disabled = 0, overrides = 0;
 
-    if (!ledger_admin_run(db,
+    if (!ledger_admin_run(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'admin_overrides'",
+                          NULL, 0, &overrides, problem) ||
+        !ledger_admin_run(db,
                           "SELECT count(*) FROM sqlite_schema WHERE name = 'admin_disabled_keys'",
                           NULL, 0, &disabled, problem) ||
         !ledger_admin_run(db,
@@ -460,7 +535,12 @@ static bool ledger_admin_read_all(struct ledger_db *db, struct ledger_admin *all
            (disabled == 0 || read_rows(db,
                                        "SELECT provider, name, made_at FROM admin_disabled_keys"
                                        " ORDER BY provider, name",
-                                       read_disabled, all, problem));
+                                       read_disabled, all, problem)) &&
+           (overrides == 0 ||
+            read_rows(db,
+                      "SELECT id, tenant, key, kind, micro_usd, per, tz, reason, made_at, ends_at"
+                      " FROM admin_overrides ORDER BY id",
+                      read_override, all, problem));
 }
 
 static bool ledger_admin_read_db(struct ledger_db *db, struct ledger_admin *all,
@@ -502,5 +582,6 @@ void ledger_admin_free(struct ledger_admin *all)
     free(all->keys);
     free(all->topups);
     free(all->disabled);
+    free(all->overrides);
     *all = (struct ledger_admin){0};
 }

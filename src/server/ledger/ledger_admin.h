@@ -23,6 +23,7 @@
 #define LEDGER_ADMIN_KEYS_MAX 100000
 #define LEDGER_ADMIN_TOPUPS_MAX 10000
 #define LEDGER_ADMIN_DISABLED_MAX 10000
+#define LEDGER_ADMIN_OVERRIDES_MAX 10000
 #define LEDGER_ADMIN_TEXT_MAX ((size_t)256 << 10) /* bytes of a tenant's text, or of a name */
 
 struct ledger_admin_tenant {
@@ -55,7 +56,28 @@ struct ledger_admin_disabled {
     tg_ms made_at;
 };
 
-/* Tenants and keys by name, top-ups by number. */
+/* What the API changes of a tenant that a file defines, for a while. In the database by their
+ * numbers: new ones come last. */
+enum ledger_override_kind {
+    LEDGER_OVERRIDE_BLOCK,  /* its keys, or one of them, are refused */
+    LEDGER_OVERRIDE_RAISE,  /* one of its budgets has more money */
+    LEDGER_OVERRIDE_SHADOW, /* none of its limits refuses */
+    LEDGER_OVERRIDE_COUNT
+};
+
+struct ledger_admin_override {
+    int64_t id; /* from 1; never used twice */
+    const char *tenant;
+    const char *key; /* a block: the name of the key; "": all of the tenant's */
+    enum ledger_override_kind kind;
+    tg_micro micro;  /* a raise: by how much, in each window of a budget */
+    enum tg_per per; /* a raise: the period of the budget */
+    const char *tz;  /* a raise: its zone */
+    const char *reason;
+    tg_ms made_at, ends_at;
+};
+
+/* Tenants and keys by name, top-ups and overrides by number. */
 struct ledger_admin {
     struct ledger_admin_tenant *tenants;
     size_t n_tenants;
@@ -65,9 +87,11 @@ struct ledger_admin {
     size_t n_topups;
     struct ledger_admin_disabled *disabled;
     size_t n_disabled;
+    struct ledger_admin_override *overrides;
+    size_t n_overrides;
     struct ledger_admin_block *blocks;        /* private: the texts */
     size_t max_tenants, max_keys, max_topups; /* private: how many there is room for */
-    size_t max_disabled;
+    size_t max_disabled, max_overrides;
 };
 
 /* Reads all of it. Has to be freed only after true. */
@@ -106,11 +130,16 @@ bool ledger_admin_disable(struct ledger *ledger, const struct ledger_admin_disab
 bool ledger_admin_enable(struct ledger *ledger, const char *provider, const char *name,
                          struct tg_problem *problem);
 
+/* `override->id` is ignored; `id` is the one it gets. */
+bool ledger_admin_add_override(struct ledger *ledger, const struct ledger_admin_override *override,
+                               int64_t *id, struct tg_problem *problem);
+bool ledger_admin_drop_override(struct ledger *ledger, int64_t id, struct tg_problem *problem);
+
 /* Makes one tenant, its keys and its top-ups what they were when `before` was read. */
 bool ledger_admin_restore(struct ledger *ledger, const char *tenant,
                           const struct ledger_admin *before, struct tg_problem *problem);
 
-/* Forgets top-ups that have ended. */
+/* Forgets top-ups and overrides that have ended. */
 bool ledger_admin_lapse(struct ledger *ledger, tg_ms now, struct tg_problem *problem);
 
 #endif

@@ -33,4 +33,9 @@ extern const struct redis_script script_money_note;
 extern const struct redis_script script_money_lower;
 extern const struct redis_script script_money_block;
 
+/* What the administrators of all gateways made: server/fleet/fleet.h. */
+extern const struct redis_script script_fleet_change;
+extern const struct redis_script script_fleet_read;
+extern const struct redis_script script_fleet_report;
+
 #endif

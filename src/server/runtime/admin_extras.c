@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/text/yaml_arena.h"
+#include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/tenancy/virtual_key.h"
 
@@ -24,6 +25,11 @@ void admin_extras_name_topup(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant
 {
     snprintf(name, ADMIN_EXTRA_NAME_MAX, "api: top-up %lld of %s", (long long)id,
              *tenant != '\0' ? tenant : "everyone");
+}
+
+void admin_extras_name_override(char name[ADMIN_EXTRA_NAME_MAX], const char *tenant, int64_t id)
+{
+    snprintf(name, ADMIN_EXTRA_NAME_MAX, "api: override %lld of %s", (long long)id, tenant);
 }
 
 static const char *admin_extras_keep(struct admin_extras *extras, const char *text)
@@ -61,12 +67,13 @@ static bool add_key(struct admin_extras *extras, const struct ledger_admin_key *
     return extra->name != NULL && extra->sha256 != NULL;
 }
 
+static const enum config_period PER[] = {[TG_PER_DAY] = CONFIG_DAY,
+                                         [TG_PER_WEEK] = CONFIG_WEEK,
+                                         [TG_PER_MONTH] = CONFIG_MONTH,
+                                         [TG_PER_TOTAL] = CONFIG_TOTAL};
+
 static bool add_topup(struct admin_extras *extras, const struct ledger_admin_topup *topup)
 {
-    static const enum config_period PER[] = {[TG_PER_DAY] = CONFIG_DAY,
-                                             [TG_PER_WEEK] = CONFIG_WEEK,
-                                             [TG_PER_MONTH] = CONFIG_MONTH,
-                                             [TG_PER_TOTAL] = CONFIG_TOTAL};
     char name[ADMIN_EXTRA_NAME_MAX];
 
     admin_extras_name_topup(name, topup->tenant, topup->id);
@@ -80,10 +87,37 @@ static bool add_topup(struct admin_extras *extras, const struct ledger_admin_top
     return extras->list[extras->n++].name != NULL;
 }
 
+void admin_extras_of_override(const struct ledger_admin_override *override,
+                              struct config_extra *extra)
+{
+    *extra = (struct config_extra){
+        .kind = override->kind == LEDGER_OVERRIDE_RAISE    ? CONFIG_EXTRA_TOPUP
+                : override->kind == LEDGER_OVERRIDE_SHADOW ? CONFIG_EXTRA_SHADOW
+                                                           : CONFIG_EXTRA_BLOCK,
+        .name = extra->name,
+        .tenant = override->tenant,
+        .key = override->key[0] != '\0' ? override->key : NULL,
+        .not_after = CONFIG_NEVER,
+        .micro_usd = override->micro,
+        .per = PER[override->per],
+        .tz = override->tz[0] != '\0' ? override->tz : NULL};
+}
+
+static bool add_override(struct admin_extras *extras, const struct ledger_admin_override *override)
+{
+    struct config_extra *extra = &extras->list[extras->n++];
+    char name[ADMIN_EXTRA_NAME_MAX];
+
+    admin_extras_name_override(name, override->tenant, override->id);
+    extra->name = admin_extras_keep(extras, name);
+    admin_extras_of_override(override, extra);
+    return extra->name != NULL;
+}
+
 bool admin_extras_list(struct admin_extras *extras, tg_ms now)
 {
     const struct ledger_admin *all = &extras->all;
-    size_t room = all->n_tenants + all->n_keys + all->n_topups + 1;
+    size_t room = all->n_tenants + all->n_keys + all->n_topups + all->n_overrides + 1;
     bool done = true;
 
     free(extras->list);
@@ -105,7 +139,36 @@ bool admin_extras_list(struct admin_extras *extras, tg_ms now)
         if (all->topups[i].ends_at < extras->next_end)
             extras->next_end = all->topups[i].ends_at;
     }
+    for (size_t i = 0; done && i < all->n_overrides; i++) {
+        if (all->overrides[i].ends_at <= now)
+            continue;
+        done = add_override(extras, &all->overrides[i]);
+        if (all->overrides[i].ends_at < extras->next_end)
+            extras->next_end = all->overrides[i].ends_at;
+    }
     return done;
+}
+
+#define ADD_ROW(list, n, max, row)                                                                 \
+    (array_reserve(&(list), &(max), (n) + 1) && ((list)[(n)++] = (row), true))
+
+bool admin_extras_add(struct admin_extras *extras, const struct ledger_fleet_row *row)
+{
+    struct ledger_admin *all = &extras->all;
+
+    switch (row->kind) {
+    case LEDGER_FLEET_TENANT:
+        return ADD_ROW(all->tenants, all->n_tenants, all->max_tenants, row->tenant);
+    case LEDGER_FLEET_KEY:
+        return ADD_ROW(all->keys, all->n_keys, all->max_keys, row->key);
+    case LEDGER_FLEET_TOPUP:
+        return ADD_ROW(all->topups, all->n_topups, all->max_topups, row->topup);
+    case LEDGER_FLEET_DISABLED:
+        return ADD_ROW(all->disabled, all->n_disabled, all->max_disabled, row->disabled);
+    case LEDGER_FLEET_OVERRIDE:
+        break;
+    }
+    return ADD_ROW(all->overrides, all->n_overrides, all->max_overrides, row->override);
 }
 
 static bool list_or_fail(struct admin_extras *extras, tg_ms now, struct tg_problem *problem)

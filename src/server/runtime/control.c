@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/core/problem.h"
+#include "server/fleet/fleet.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/handover.h"
@@ -230,6 +232,29 @@ static void stop_services(struct control *control)
     }
 }
 
+/* One of the gateways that share the store, if they do. */
+static bool join_fleet(struct control *control, struct tg_problem *problem)
+{
+    struct gateway *gateway = control->gateway;
+    const char *address = control->generation->config.listen.gateway;
+    char host[64] = "", name[FLEET_NAME_MAX], id[40];
+    struct fleet_options options = {.loop = control->loop, .id = id, .name = name};
+
+    if (control->port == NULL || gateway->ledger == NULL)
+        return true;
+    (void)gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s %.60s", host, address != NULL ? address : "");
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)ledger_id(gateway->ledger));
+    options.redis = control->port->redis;
+    options.prefix = gateway->remote->prefix;
+    options.program = TG_VERSION;
+    if (!ledger_fleet_read(gateway->ledger, &options.mark, problem))
+        return false;
+    atomic_store(&gateway->fleet_unread, true);
+    return fleet_new(&options, &gateway->fleet) == TG_OK ||
+           problem_fail(problem, "no memory for the control thread");
+}
+
 bool control_init(struct control *control, struct gateway *gateway, struct worker *workers,
                   size_t n_workers, const char *path, struct tg_problem *problem)
 {
@@ -255,6 +280,8 @@ bool control_init(struct control *control, struct gateway *gateway, struct worke
         return false;
     gateway->control = control->loop;
     if (!remote_port_new(gateway->remote, control->loop, true, &control->port, problem))
+        return false;
+    if (!join_fleet(control, problem))
         return false;
     net_timer_set(control->loop, &control->chores, 1);
     return start_services(control, problem);
@@ -310,7 +337,10 @@ void control_fini(struct control *control)
     reload_free(control->reload);
     if (control->client)
         http_client_free(control->client);
+    fleet_stop(control->gateway->fleet);
     remote_port_free(control->port);
+    fleet_free(control->gateway->fleet);
+    control->gateway->fleet = NULL;
     if (control->loop)
         net_loop_free(control->loop);
     memset(control, 0, sizeof *control);

@@ -31,6 +31,7 @@
 #include "server/runtime/tenant_share.h"
 
 struct admit;
+struct fleet;
 struct gateway_zone;
 struct log;
 struct metrics;
@@ -85,7 +86,12 @@ struct gateway {
     struct disabled_keys disabled; /* keys that an operator has taken out of use */
     struct net_pool *pool; /* threads for bodies that take long to read; each has a json_reader */
     struct remote *remote; /* what several gateways share; null: nothing is */
-    bool is_told;          /* a replay: what the remote store answered is recorded */
+    struct fleet *fleet;   /* what their administrators made; the control thread's; null likewise */
+    atomic_int fleet_state;   /* its enum fleet_state, for all threads; */
+    atomic_bool fleet_evicts; /* whether the store may forget keys, */
+    atomic_bool fleet_unread; /* and whether it cannot serve yet: nothing of it was read, ever, or
+                                 the store may forget keys and it was never ready */
+    bool is_told;             /* a replay: what the remote store answered is recorded */
     struct ledger *ledger;
     struct spending *spending;
     struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */

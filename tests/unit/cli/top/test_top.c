@@ -236,6 +236,7 @@ static void a_state_that_is_not_good_is_said(void **state)
 
     expect_read(BEGIN ",'ready':false,'unready_reason':'the ledger is full',"
                       "'store':{'kind':'redis','state':'degraded'},"
+                      "'fleet':{'state':'behind','version':7,'gateways':5,'behind':2},"
                       "'ledger':{'state':'full'}}");
     snapshot.config.last_reload.at = 1;
     snapshot.config.last_reload.errors = 3;
@@ -243,7 +244,8 @@ static void a_state_that_is_not_good_is_said(void **state)
         .table = TOP_VIEW_ALL, .trouble = "no answer: Connection refused", .age_ms = 12400};
     text = draw(0, 0, false, false);
     expect_drawn(text, "not ready: the ledger is full");
-    expect_drawn(text, "store redis degraded  ledger full");
+    expect_drawn(text, "store redis degraded  fleet behind, version 7, 5 gateways, 2 behind  "
+                       "ledger full");
     expect_drawn(text, "LAST RELOAD FAILED: 3 errors");
     expect_drawn(text, "no answer: Connection refused; what is shown is 12 s old\n");
     free((void *)(uintptr_t)text);
