@@ -343,7 +343,7 @@ const stateOf = async (gateway) =>
 
 /* Every key of Redis as bytes; but for gateways that say that they live. */
 async function storeOf(redis) {
-    const names = (await redis.ask('KEYS', '*')).split('\n').filter((name) => !/:nodes?\b/.test(name));
+    const names = (await redis.ask('KEYS', '*')).split('\n').filter((name) => !/:(nodes?|fleet)\b/.test(name));
     const all = {};
     for (const name of names.sort()) all[name] = await redis.ask('--raw', 'DUMP', name);
     return all;

@@ -107,6 +107,7 @@ export async function fleet(t, n, store, { script, top, serve, ...change } = {})
         gateways.push(await Gateway.start(config, folder, serve));
     }
     await Promise.all(gateways.map((gateway) => stored(gateway, 'ok')));
+    await Promise.all(gateways.map(follows));
     await Promise.all(
         gateways.map((gateway) =>
             until(`${n} gateways know of each other`, async () => (await gateway.metric('nodes')) === n),
@@ -121,6 +122,13 @@ export const PATIENT = { store_timeout: '10s' };
 
 export const patientFleet = (t, n, store, { top, ...more } = {}) =>
     fleet(t, n, store, { ...more, top: { ...PATIENT, ...top } });
+
+/* Until the gateway has what the others' administrators made. */
+export const follows = (gateway) =>
+    until(
+        'it follows the store',
+        async () => (await gateway.metrics('state="current"')).fleet_state === 1,
+    );
 
 /* Until the gateway says that its store is in this state. */
 export const stored = (gateway, state) =>

@@ -604,7 +604,9 @@ static void fleet_changed(void *context)
     atomic_store(&gateway->fleet_evicts, view.evicts);
     if (view.policy[0] == '\0' && view.state != FLEET_AWAY)
         return; /* whether it evicts comes in a moment */
-    if (!view.evicts && (view.state != FLEET_BEHIND || view.mark.epoch[0] != '\0'))
+    /* One that has what it made before there was a store can serve, though it cannot go on. */
+    bool has_some = view.mark.epoch[0] != '\0' || (view.problem[0] != '\0' && changes->known.n > 0);
+    if (!view.evicts && (view.state != FLEET_BEHIND || has_some))
         atomic_store(&gateway->fleet_unread, false);
 }
 
