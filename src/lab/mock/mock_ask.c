@@ -130,8 +130,8 @@ static bool is_payload(struct json_text key, struct json_text value)
 
 static void add_tool(struct mock_ask *ask, struct json_text name)
 {
-    /* One that the call forces was found before, or will take the place of all. */
-    if (!ask->forced && ask->n_tools < MOCK_TOOLS_MAX)
+    /* One that the call names was found before, or will take the place of all. */
+    if (!ask->named && ask->n_tools < MOCK_TOOLS_MAX)
         copy_name(name, ask->tools[ask->n_tools++]);
 }
 
@@ -250,6 +250,7 @@ static void read_tool_choice(struct walk *walk, const struct json_value *value)
     if (choice.name.size > 0 && choice.name.size <= MOCK_NAME_MAX) {
         copy_name(choice.name, ask->tools[0]);
         ask->n_tools = 1;
+        ask->named = true;
     }
 }
 
@@ -268,6 +269,23 @@ static void read_stream_options(struct walk *walk, const struct json_value *valu
     }
 }
 
+/* One, or a list. */
+static void read_stops(struct walk *walk, const struct json_value *value)
+{
+    struct mock_ask *ask = walk->ask;
+    struct json_text key;
+    struct json_value item = *value;
+    bool list = value->kind == JSON_ARRAY && json_enter(walk->reader);
+
+    while (list ? json_next(walk->reader, &key, &item) : item.kind == JSON_STRING) {
+        if (item.kind == JSON_STRING && item.string.size <= MOCK_NAME_MAX &&
+            ask->n_stops < MOCK_STOPS_MAX)
+            copy_name(item.string, ask->stops[ask->n_stops++]);
+        if (!list)
+            break;
+    }
+}
+
 static void read_generation(struct walk *walk, const struct json_value *value)
 {
     struct json_text key;
@@ -283,6 +301,8 @@ static void read_generation(struct walk *walk, const struct json_value *value)
         else if (json_text_is(key, "candidateCount"))
             mock_ask_read_number(walk, &option, MOCK_CHOICES_MAX,
                                  "candidateCount must be from 1 to 16", &walk->ask->choices);
+        else if (json_text_is(key, "stopSequences"))
+            read_stops(walk, &option);
         else if (option.kind == JSON_OBJECT || option.kind == JSON_ARRAY)
             count_text(walk, false, key, &option);
     }
@@ -340,6 +360,8 @@ static void mock_ask_read_field(struct walk *walk, struct json_text key,
     else if (json_text_is(key, "n"))
         mock_ask_read_number(walk, value, MOCK_CHOICES_MAX, "n must be from 1 to 16",
                              &ask->choices);
+    else if (json_text_is(key, "stop") || json_text_is(key, "stop_sequences"))
+        read_stops(walk, value);
     else if (json_text_is(key, "dimensions"))
         mock_ask_read_number(walk, value, MOCK_DIMENSIONS_MAX, "dimensions must be from 1 to 4096",
                              &ask->dimensions);

@@ -15,6 +15,7 @@
 
 #define MOCK_NAME_MAX 128    /* bytes of a model's or a tool's name */
 #define MOCK_TOOLS_MAX 8     /* tools of a call that are known by name */
+#define MOCK_STOPS_MAX 4     /* stop sequences of a call that are known */
 #define MOCK_CHOICES_MAX 16  /* answers to one call */
 #define MOCK_INPUTS_MAX 2048 /* texts to embed in one call */
 #define MOCK_DIMENSIONS_MAX 4096
@@ -41,7 +42,10 @@ struct mock_ask {
     char model[MOCK_NAME_MAX + 1];
     char tools[MOCK_TOOLS_MAX][MOCK_NAME_MAX + 1]; /* the call offers them, or forces the one */
     size_t n_tools;
+    char stops[MOCK_STOPS_MAX][MOCK_NAME_MAX + 1]; /* sequences that end the answer */
+    size_t n_stops;
     bool forced;    /* the answer has to be a call of a tool */
+    bool named;     /* and of the one that is named */
     bool forbidden; /* it must be none */
     bool alone;     /* and no more than one */
     bool stream;

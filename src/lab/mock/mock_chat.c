@@ -115,6 +115,12 @@ static void put_choice(const struct mock_reply *reply, int64_t choice, struct te
         put_calls(reply, choice, true, out);
         put_thoughts(reply, choice, out);
         text_out_text(out, ",\"refusal\":null}");
+    } else if (reply->refuses) {
+        text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":null,\"refusal\":\"");
+        mock_answer(reply, choice, 0, out);
+        text_out_text(out, "\"");
+        put_thoughts(reply, choice, out);
+        text_out_text(out, "}");
     } else {
         text_out_text(out, ",\"message\":{\"role\":\"assistant\",\"content\":\"");
         mock_answer(reply, choice, 0, out);
@@ -170,7 +176,10 @@ static void put_role(const struct mock_reply *reply, int64_t choice, struct text
         put_calls(reply, choice, false, out);
         text_out_text(out, "}");
     } else {
-        text_out_text(out, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
+        text_out_text(
+            out, reply->refuses
+                     ? ",\"delta\":{\"role\":\"assistant\"}"
+                     : ",\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}");
     }
     end_chunk(reply, "null", out);
 }
@@ -208,7 +217,8 @@ static void put_piece(const struct mock_reply *reply, int64_t choice, int64_t i,
         text_out_number(out, call);
         text_out_text(out, ",\"function\":{\"arguments\":\"");
     } else {
-        text_out_text(out, ",\"delta\":{\"content\":\"");
+        text_out_text(out,
+                      reply->refuses ? ",\"delta\":{\"refusal\":\"" : ",\"delta\":{\"content\":\"");
     }
     mock_piece(reply, choice, call, i / reply->calls, out);
     if (!is_chat(reply))

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "lab/mock/mock_internal.h"
+#include "lab/mock/mock_strict.h"
 
 #define BODY_KEPT ((size_t)64 << 10) /* larger bodies are given back */
 #define BODY_FIRST 4096
@@ -224,6 +225,9 @@ static void mock_exchange_end(struct http_inbound *in)
                           x->body_bytes, x->body_bytes > 0 ? x->body_capacity + JSON_PADDING : 0);
     if (x->action == NULL)
         find_rule(x);
+    if (x->action->strict && x->problem == NULL && x->refused == 0 && wants_body(&x->ask))
+        x->problem = mock_strict_problem(&x->ask, x->worker->reader, x->body, x->body_bytes,
+                                         x->body_capacity + JSON_PADDING);
     mock_play(x);
 }
 

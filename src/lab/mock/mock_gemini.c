@@ -8,7 +8,7 @@
 
 static const char *finish_reason(const struct mock_reply *reply)
 {
-    return reply->cut ? "MAX_TOKENS" : "STOP";
+    return reply->cut ? "MAX_TOKENS" : reply->refuses ? "SAFETY" : "STOP";
 }
 
 static void put_member(const char *key, int64_t number, struct text_out *out)

@@ -12,7 +12,24 @@ static const char *stop_reason(const struct mock_reply *reply)
 {
     if (reply->cut)
         return "\"max_tokens\"";
+    if (reply->refuses)
+        return "\"refusal\"";
+    if (reply->stopped != NULL)
+        return "\"stop_sequence\"";
     return reply->tool ? "\"tool_use\"" : "\"end_turn\"";
+}
+
+static void put_stop(const struct mock_reply *reply, struct text_out *out)
+{
+    text_out_text(out, stop_reason(reply));
+    text_out_text(out, ",\"stop_sequence\":");
+    if (reply->stopped != NULL && !reply->cut)
+        text_out_json(out, slice_of(reply->stopped));
+    else
+        text_out_text(out, "null");
+    if (reply->refuses)
+        text_out_text(out, ",\"stop_details\":{\"type\":\"refusal\",\"category\":\"cyber\","
+                           "\"explanation\":\"It may do harm.\"}");
 }
 
 /* False: the script wants none, or null, and that is written. */
@@ -84,8 +101,7 @@ void mock_messages_body(const struct mock_reply *reply, struct text_out *out)
         text_out_text(out, "\"}");
     }
     text_out_text(out, "],\"stop_reason\":");
-    text_out_text(out, stop_reason(reply));
-    text_out_text(out, ",\"stop_sequence\":null");
+    put_stop(reply, out);
     put_usage(reply, true, out);
     text_out_text(out, "}");
 }
@@ -200,8 +216,8 @@ static void put_message_delta(const struct mock_reply *reply, struct text_out *o
 {
     text_out_text(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":"
                        "{\"stop_reason\":");
-    text_out_text(out, stop_reason(reply));
-    text_out_text(out, ",\"stop_sequence\":null}");
+    put_stop(reply, out);
+    text_out_text(out, "}");
     if (begin_usage(reply, out)) {
         text_out_text(out, "\"output_tokens\":");
         text_out_number(out, mock_counts_of(reply).output);

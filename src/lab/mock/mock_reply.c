@@ -243,6 +243,20 @@ static int64_t pieces_of(struct slice said)
     return pieces;
 }
 
+/* A text that the script gives ends where a stop sequence of the call begins. */
+static void stop_said(struct mock_reply *reply)
+{
+    reply->stopped = NULL;
+    for (size_t i = 0; reply->said.at != NULL && !reply->tool && i < reply->ask->n_stops; i++) {
+        const char *stop = reply->ask->stops[i], *at = strstr(reply->said.at, stop);
+
+        if (stop[0] == '\0' || at == NULL || (size_t)(at - reply->said.at) >= reply->said.n)
+            continue;
+        reply->said.n = (size_t)(at - reply->said.at);
+        reply->stopped = stop;
+    }
+}
+
 void mock_reply_init(struct mock_reply *reply, const struct mock_ask *ask,
                      const struct mock_action *action)
 {
@@ -253,7 +267,9 @@ void mock_reply_init(struct mock_reply *reply, const struct mock_ask *ask,
     reply->action = action;
     reply->tool = calls > 0;
     reply->calls = calls > 0 ? calls : 1;
+    reply->refuses = action->refuse && calls == 0 && ask->endpoint != MOCK_COMPLETIONS;
     reply->said = said != NULL ? slice_of(said) : (struct slice){NULL, 0};
+    stop_said(reply);
     if (said != NULL) {
         whole = pieces_of(reply->said);
         tokens = whole * reply->calls + action->reasoning;

@@ -22,6 +22,8 @@ struct mock_reply {
     int64_t calls;        /* ... of ask->tools in turn; 1 if it is none */
     int64_t thoughts;     /* words of reasoning that are shown before it */
     struct slice said;    /* the script's text, or arguments of every call; at null: words */
+    const char *stopped;  /* the stop sequence that has ended it; null: none */
+    bool refuses;         /* the answer is a refusal */
     bool cut;             /* the call's bound has cut the answer */
     int64_t output;       /* tokens of one choice, reasoning included */
     int64_t words;        /* words of the visible answer; each is a token */

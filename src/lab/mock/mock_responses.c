@@ -57,9 +57,10 @@ static bool is_call(const struct mock_reply *reply, const struct item *item)
 static void put_part(const struct mock_reply *reply, const struct item *item, bool done,
                      struct text_out *out)
 {
-    text_out_text(out, item->thinking ? "{\"type\":\"summary_text\",\"text\":\""
-                                      : "{\"type\":\"output_text\",\"annotations\":[],"
-                                        "\"logprobs\":[],\"text\":\"");
+    text_out_text(out, item->thinking   ? "{\"type\":\"summary_text\",\"text\":\""
+                       : reply->refuses ? "{\"type\":\"refusal\",\"refusal\":\""
+                                        : "{\"type\":\"output_text\",\"annotations\":[],"
+                                          "\"logprobs\":[],\"text\":\"");
     if (done && item->thinking)
         mock_thoughts(reply, 0, out);
     else if (done)
@@ -262,12 +263,13 @@ static void part_event(const struct mock_reply *reply, const struct item *item, 
 static void delta_event(const struct mock_reply *reply, const struct item *item, int64_t piece,
                         int64_t i, struct text_out *out)
 {
-    begin_event(item->thinking ? "response.reasoning_summary_text.delta"
-                : reply->tool  ? "response.function_call_arguments.delta"
-                               : "response.output_text.delta",
+    begin_event(item->thinking   ? "response.reasoning_summary_text.delta"
+                : reply->tool    ? "response.function_call_arguments.delta"
+                : reply->refuses ? "response.refusal.delta"
+                                 : "response.output_text.delta",
                 i, out);
     put_where(reply, item, out);
-    if (!item->thinking && !reply->tool)
+    if (!item->thinking && !reply->tool && !reply->refuses)
         text_out_text(out, ",\"logprobs\":[]");
     text_out_text(out, ",\"delta\":\"");
     if (item->thinking)
@@ -281,16 +283,19 @@ static void delta_event(const struct mock_reply *reply, const struct item *item,
 static void answer_event(const struct mock_reply *reply, const struct item *item, int64_t i,
                          struct text_out *out)
 {
-    begin_event(item->thinking ? "response.reasoning_summary_text.done"
-                : reply->tool  ? "response.function_call_arguments.done"
-                               : "response.output_text.done",
+    begin_event(item->thinking   ? "response.reasoning_summary_text.done"
+                : reply->tool    ? "response.function_call_arguments.done"
+                : reply->refuses ? "response.refusal.done"
+                                 : "response.output_text.done",
                 i, out);
     put_where(reply, item, out);
     if (item->thinking) {
         text_out_text(out, ",\"text\":\"");
         mock_thoughts(reply, 0, out);
     } else {
-        text_out_text(out, reply->tool ? ",\"arguments\":\"" : ",\"logprobs\":[],\"text\":\"");
+        text_out_text(out, reply->tool      ? ",\"arguments\":\""
+                           : reply->refuses ? ",\"refusal\":\""
+                                            : ",\"logprobs\":[],\"text\":\"");
         mock_answer(reply, 0, item->call, out);
     }
     text_out_text(out, "\"");

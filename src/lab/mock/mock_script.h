@@ -67,6 +67,8 @@ struct mock_action {
     const char *text;   /* the answer, or the arguments of its calls; null: words that are drawn */
     const char *arguments;
     bool thinking; /* what was reasoned is shown, and signed */
+    bool refuse;   /* the model refuses to answer; its words are the refusal */
+    bool strict;   /* what the API's provider refuses is refused */
 
     int status; /* 0: what the request deserves */
     const char *body, *content_type;

@@ -70,6 +70,18 @@ static void read_thinking(struct script_reading *reading, const struct yaml_node
     script_read_bool(reading, node, &action->thinking);
 }
 
+static void read_refuse(struct script_reading *reading, const struct yaml_node *node,
+                        struct mock_action *action)
+{
+    script_read_bool(reading, node, &action->refuse);
+}
+
+static void read_strict(struct script_reading *reading, const struct yaml_node *node,
+                        struct mock_action *action)
+{
+    script_read_bool(reading, node, &action->strict);
+}
+
 static void read_status(struct script_reading *reading, const struct yaml_node *node,
                         struct mock_action *action)
 {
@@ -271,6 +283,8 @@ static const struct action_key {
     {"tool_call", read_tool_call},
     {"arguments", read_arguments},
     {"thinking", read_thinking},
+    {"refuse", read_refuse},
+    {"strict", read_strict},
     {"status", read_status},
     {"body", read_body},
     {"content_type", read_content_type},

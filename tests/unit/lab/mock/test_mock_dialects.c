@@ -186,6 +186,67 @@ static void calls_are_forced_forbidden_and_alone(void **state)
     mock_reply_fini(&reply);
 }
 
+/* Packages write the choice before the tools, and behind them. */
+static void a_choice_before_the_tools_is_understood(void **state)
+{
+    static const char body[] =
+        "{\"model\":\"m\",\"messages\":[],\"tool_choice\":\"required\",\"tools\":[{\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\"}}]}";
+    struct http_head head = {.method = SLICE("POST"), .target = SLICE("/v1/chat/completions")};
+    struct mock_ask ask;
+
+    (void)state;
+    mock_ask_head(&ask, &head);
+    assert_null(mock_ask_body(&ask, reader, body, strlen(body), strlen(body)));
+    assert_true(ask.forced);
+    assert_int_equal(ask.n_tools, 1);
+    assert_string_equal(ask.tools[0], "f");
+}
+
+static void refusals_are_told_in_each_apis_words(void **state)
+{
+    struct mock_action action = action_of(0, false, false);
+    struct text_out said = {0};
+
+    (void)state;
+    action.refuse = true;
+    action.text = "I will not.";
+    for (size_t i = 0; i < COUNT_OF(apis); i++) {
+        say(&apis[i], false, "", &action, &said);
+        const char *text = dialect_reply(&c, apis[i].dialect, DIALECT_ANTHROPIC,
+                                         dialect_plain(DIALECT_ANTHROPIC), said.bytes);
+        expect_has(text, "'stop_reason':'refusal'");
+        check_same(&apis[i], "", &action);
+    }
+    text_out_fini(&said);
+}
+
+static void stop_sequences_end_a_text(void **state)
+{
+    static const char *const stops[] = {",\"stop\":\"END\"", NULL,
+                                        ",\"stop_sequences\":[\"no\",\"END\"]",
+                                        ",\"generationConfig\":{\"stopSequences\":[\"END\"]}"};
+    struct mock_action action = action_of(0, false, false);
+    struct text_out said = {0};
+
+    (void)state;
+    action.tokens = 100;
+    action.text = "one and two END three";
+    for (size_t i = 0; i < COUNT_OF(apis); i++) {
+        if (stops[i] == NULL)
+            continue;
+        say(&apis[i], false, stops[i], &action, &said);
+        const char *text = dialect_reply(&c, apis[i].dialect, DIALECT_ANTHROPIC,
+                                         dialect_plain(DIALECT_ANTHROPIC), said.bytes);
+        expect_has(text, "'text':'one and two '");
+        expect_lacks(text, "three");
+        if (apis[i].dialect == DIALECT_ANTHROPIC)
+            expect_has(text, "'stop_reason':'stop_sequence','stop_sequence':'END'");
+        check_same(&apis[i], stops[i], &action);
+    }
+    text_out_fini(&said);
+}
+
 static void usage_is_the_same_in_every_api(void **state)
 {
     struct text_out said = {0};
@@ -266,6 +327,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_mean_what_the_whole_means),
         cmocka_unit_test(calls_are_forced_forbidden_and_alone),
+        cmocka_unit_test(a_choice_before_the_tools_is_understood),
+        cmocka_unit_test(refusals_are_told_in_each_apis_words),
+        cmocka_unit_test(stop_sequences_end_a_text),
         cmocka_unit_test(usage_is_the_same_in_every_api),
         cmocka_unit_test(errors_have_the_form_of_their_api),
         cmocka_unit_test(without_sse_a_stream_of_geminis_is_an_array),
