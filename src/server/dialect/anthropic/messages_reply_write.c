@@ -358,8 +358,6 @@ static void write_block(const struct reply_writer *writer, const struct reply_pa
     } else {
         write_word(out, "type", "text");
         write_text(out, "text", text);
-        json_write_key(out, "citations");
-        json_write_null(out);
     }
     json_write_object_end(out);
 }

@@ -279,7 +279,7 @@ static void write_messages(struct messages_write *write, size_t first)
     while (first < end && role_of(write, first)[0] == '\0')
         first++;
     if (first == end) {
-        write_fail(&write->base, "messages", "There is no message that says anything.");
+        write_nothing_said(&write->base);
         return;
     }
     if (strcmp(role_of(write, first), "assistant") == 0)

@@ -57,6 +57,11 @@ static bool shares_id(const struct neutral_request *request, const struct neutra
     return false;
 }
 
+void write_nothing_said(struct request_write *write)
+{
+    write_fail(write, turns_param(write->request), "There is no message that says anything.");
+}
+
 /* Every call of the turn is answered once before the model's next turn. */
 static void check_turn(struct request_write *write, size_t t, size_t next)
 {

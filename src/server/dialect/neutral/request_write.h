@@ -30,6 +30,9 @@ bool write_end(struct request_write *write);
 
 void write_fail(struct request_write *write, const char *param, const char *text);
 
+/* Fails: of all turns, nothing is left that can be written. */
+void write_nothing_said(struct request_write *write);
+
 /* What cannot be written. */
 void write_lose(struct request_write *write, enum neutral_field field);
 

@@ -408,8 +408,11 @@ bool chat_write_request(struct json_reader *json, const struct neutral_request *
         write_text(out, "model", write_model(&write));
         json_write_key(out, "messages");
         json_write_array(out);
+        size_t before = out->text.size;
         for (size_t t = 0; t < request->n_turns; t++)
             write_turn(&write, t);
+        if (out->text.size == before)
+            write_nothing_said(&write);
         json_write_array_end(out);
         write_tools(&write);
         write_format(&write);

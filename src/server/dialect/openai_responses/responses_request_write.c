@@ -292,8 +292,11 @@ static void write_input(struct responses_write *write)
 
     json_write_key(out, "input");
     json_write_array(out);
+    size_t before = out->text.size;
     for (size_t t = first; t < request->n_turns; t++)
         write_turn(write, t);
+    if (out->text.size == before)
+        write_nothing_said(&write->base);
     json_write_array_end(out);
 }
 

@@ -239,6 +239,16 @@ static void calls_without_arguments_have_an_empty_object(void **state)
                "'function':{'name':'f','arguments':'{}'}");
 }
 
+/* Vercel's client reads a list, or nothing, but no null. */
+static void a_text_without_citations_does_not_name_them(void **state)
+{
+    const char *text =
+        dialect_reply(*state, C, A, dialect_plain(A),
+                      "{'choices':[{'message':{'content':'hi'},'finish_reason':'stop'}]}");
+
+    expect_has(text, "'content':[{'type':'text','text':'hi'}]");
+}
+
 static void names_that_were_cut_are_restored(void **state)
 {
     char body[1024], text[1024], name[84];
@@ -558,6 +568,7 @@ int main(void)
         unit_test_titled("14 a cut call is not executed", a_cut_call_is_not_executed),
         unit_test_titled("15 calls without arguments have an empty object",
                          calls_without_arguments_have_an_empty_object),
+        cmocka_unit_test(a_text_without_citations_does_not_name_them),
         unit_test_titled("18 names that were cut are restored", names_that_were_cut_are_restored),
         cmocka_unit_test(arguments_that_are_no_object_are_an_error_where_one_is_owed),
         unit_test_titled("29 texts for free tools are unwrapped",

@@ -542,6 +542,28 @@ static void state_that_a_provider_keeps_never_crosses(void **state)
     assert_string_equal(c->problem.param, "file_id");
 }
 
+/* The fuzzer found that such a request went out with no message at all. */
+static void a_request_of_which_nothing_is_left_is_refused(void **state)
+{
+    struct dialect_case *c = *state;
+
+    c->target.strict = false;
+    for (enum dialect to = 0; to < DIALECT_COUNT; to++) {
+        if (to == C)
+            continue;
+        assert_null(dialect_request(c, C, to, "{'model':'m','messages':[{'role':'assistant',"
+                                              "'content':''}]}"));
+        assert_string_equal(c->problem.param, "messages");
+    }
+    assert_null(dialect_request(c, A, C, "{'model':'m','max_tokens':9,'messages':[{'role':'user',"
+                                         "'content':[{'type':'odd'}]}]}"));
+    assert_string_equal(c->problem.param, "messages");
+    assert_null(dialect_request(c, DIALECT_RESPONSES, C,
+                                "{'model':'m','input':[{'role':'user','content':["
+                                "{'type':'odd'}]}]}"));
+    assert_string_equal(c->problem.param, "input");
+}
+
 static void mistakes_are_named(void **state)
 {
     static const struct {
@@ -618,6 +640,7 @@ int main(void)
         cmocka_unit_test(what_changes_the_answer_is_refused_or_named),
         cmocka_unit_test(hints_and_defaults_never_fail),
         cmocka_unit_test(state_that_a_provider_keeps_never_crosses),
+        cmocka_unit_test(a_request_of_which_nothing_is_left_is_refused),
         cmocka_unit_test(mistakes_are_named),
     };
 
