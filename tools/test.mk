@@ -54,7 +54,7 @@ test:
 check: all tests
 	@tools/run-tests $(GCC_GROUP)
 
-e2e: all $(E2E_MODULES)/installed
+e2e: all $(E2E_MODULES)/installed $(E2E_MODULES)/python/installed
 	@tools/run-tests $(E2E_GROUP)
 
 $(E2E_MODULES)/installed: tests/e2e/package.json tests/e2e/package-lock.json
@@ -62,6 +62,13 @@ $(E2E_MODULES)/installed: tests/e2e/package.json tests/e2e/package-lock.json
 	$(Q)mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && \
 	    { npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log || \
 	      { cat npm.log; exit 1; }; }
+	$(Q)touch $@
+
+$(E2E_MODULES)/python/installed: tests/e2e/requirements.txt
+	$(call say,pip,$@)
+	$(Q)mkdir -p $(E2E_MODULES) && python3 -m venv --clear $(@D) && { $(@D)/bin/python -m pip install \
+	    --disable-pip-version-check --no-deps --no-compile --only-binary :all: -r $< >$(@D)/pip.log 2>&1 || \
+	      { cat $(@D)/pip.log; exit 1; }; }
 	$(Q)touch $@
 
 # What others say of our documents: validators of OpenAPI and of manifests for Kubernetes.
@@ -101,7 +108,7 @@ fuzz:
         variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
 test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz variant-ship \
                $(GOLDEN:%=variant-%)
-variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed \
+variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(E2E_MODULES)/python/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed \
                           $(PYTHON_TOOLS)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
 variant-ship:             ; @$(MAKE) VARIANT=ship all
