@@ -71,6 +71,7 @@ static bool make_money(struct remote *remote, const struct ledger *ledger,
     options.prefix = remote->prefix;
     options.node = remote->setup.node;
     options.ledger = ledger_id(ledger);
+    options.shared = true;
     options.timeout = remote_reservation_timeout(remote->options.timeout);
     return remote_money_new(&options, remote->spending, &remote->money, &why) == TG_OK ||
            problem_fail(problem, "store: %s", why.text);
@@ -375,6 +376,15 @@ static void count_nodes(void *context, size_t count, size_t index)
 
     (void)index;
     atomic_store_explicit(&port->remote->nodes, (long long)count, memory_order_relaxed);
+    remote_money_set_nodes(port->remote->money, count);
+}
+
+/* The server does not know this gateway any more: it was emptied, with its connections standing. */
+static void is_forgotten(void *context)
+{
+    struct remote_port *port = context;
+
+    remote_money_forgotten(port->remote->money);
 }
 
 static bool start_heartbeat(struct remote_port *port)
@@ -387,6 +397,7 @@ static bool start_heartbeat(struct remote_port *port)
     options.prefix = port->remote->prefix;
     options.node = port->remote->setup.node;
     options.changed = count_nodes;
+    options.forgotten = is_forgotten;
     options.context = port;
     return remote_nodes_new(&options, &port->nodes) == TG_OK;
 }
@@ -423,8 +434,7 @@ static bool has_pending_updates(struct remote_port *port)
     if (port->nodes)
         remote_money_get_stats(port->remote->money, &money);
     return redis.in_flight > 0 || remote_limits_in_flight(port->limits) > 0 ||
-           remote_objects_unsent(port->objects) > 0 || money.unacked > 0 ||
-           money.leased > money.leased_used;
+           remote_objects_unsent(port->objects) > 0 || money.unacked > 0 || money.untold > 0;
 }
 
 /* Returns leases and sends deferred updates before the end: runs the loop for DRAIN_MS at most. */

@@ -40,7 +40,7 @@ static enum tg_err reserve_away(struct remote_reservation *money, struct tg_mone
     remote_count(remote, REMOTE_BUDGET, way);
     if (way == REMOTE_CLOSED)
         return TG_ERR_STORE;
-    return remote_money_local(money->port->money, &money->call,
+    return remote_money_local(money->port->money, &money->call, remote_uses_blocks(money->terms),
                               way == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer, &money->ticket);
 }
 
@@ -72,8 +72,9 @@ bool remote_reserve(struct remote_port *port, struct remote_reservation *money,
 {
     *money = (struct remote_reservation){
         .decided = decided, .port = port, .terms = terms, .call = *call};
-    money->ask = remote_money_reserve(port->money, call, net_loop_now(port->loop),
-                                      remote_reservation_do_answered, money);
+    money->ask =
+        remote_money_reserve(port->money, call, remote_uses_blocks(terms), net_loop_now(port->loop),
+                             remote_reservation_do_answered, money);
     if (money->ask != NULL) {
         money->by = remote_money_by(money->ask);
         return false;
@@ -106,7 +107,7 @@ static enum tg_err reservation_peek_away(struct remote_reservation_peek *peek,
     peek->mode = way_away(peek->port, peek->terms, &peek->call, now);
     if (peek->mode == REMOTE_CLOSED)
         return TG_ERR_STORE;
-    return remote_money_peek_local(peek->port->money, &peek->call,
+    return remote_money_peek_local(peek->port->money, &peek->call, remote_uses_blocks(peek->terms),
                                    peek->mode == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer,
                                    peek->views, &peek->n);
 }
@@ -137,8 +138,8 @@ bool remote_reservation_peek(struct remote_port *port, struct remote_reservation
 {
     *peek = (struct remote_reservation_peek){
         .seen = seen, .port = port, .terms = terms, .call = *call, .mode = REMOTE_REDIS};
-    peek->ask = remote_money_peek(port->money, call, net_loop_now(port->loop),
-                                  reservation_peek_answered, peek);
+    peek->ask = remote_money_peek(port->money, call, remote_uses_blocks(terms),
+                                  net_loop_now(port->loop), reservation_peek_answered, peek);
     if (peek->ask != NULL)
         return false;
     *err = reservation_peek_away(peek, answer);

@@ -11,7 +11,7 @@
 void remote_money_options_init(struct remote_money_options *options)
 {
     *options = (struct remote_money_options){.prefix = "tg",
-                                             .timeout = 25,
+                                             .timeout = 200,
                                              .lease_ttl = 60000,
                                              .period = 250,
                                              .max_windows = (size_t)1 << 20};
@@ -63,6 +63,9 @@ enum tg_err remote_money_new(const struct remote_money_options *options, struct 
     fresh->callers_clock = options->callers_clock;
     fresh->spending = spending;
     money_sums_init(&fresh->sums, options->max_windows, options->ledger);
+    fresh->sums.shared = options->shared;
+    TAILQ_INIT(&fresh->active);
+    atomic_store(&fresh->nodes, 1);
     pthread_mutex_init(&fresh->lock, NULL);
     if (!fresh->prefix || !fresh->node) {
         remote_money_free(fresh);
@@ -91,6 +94,8 @@ tg_ms money_port_now(const struct remote_money_port *port)
 
 void money_repair(struct remote_money *money)
 {
+    if (!money->repair_due)
+        money->retell++;
     money->repair_due = true;
     money->reassert++;
     atomic_fetch_add_explicit(&money->n_losses, 1, memory_order_relaxed);
@@ -100,66 +105,85 @@ void money_repair(struct remote_money *money)
 
 struct adoption {
     struct remote_money *money;
-    tg_micro adopted; /* held by calls of other processes */
     bool behind;
 };
 
+/* Also where nothing was settled: an earlier process of this ledger may have died with a block. */
 static void adopt_account(void *context, const struct spending_account *account)
 {
     struct adoption *adoption = context;
     struct remote_money *money = adoption->money;
-    tg_micro adopted = account->tenant == NULL ? adoption->adopted : 0;
     char key[MONEY_KEY_MAX];
 
     for (size_t i = 0; i < account->n_budgets; i++) {
         const struct tg_budget_metrics *budget = &account->budgets[i];
-        size_t n = budget->settled > 0 || adopted > 0
-                       ? money_key(money, account, budget->begin, budget->end, key)
-                       : 0;
+        size_t n = money_key(money, account, budget->begin, budget->end, key);
         if (n == 0)
             continue;
         pthread_mutex_lock(&money->lock);
         struct sum *sum =
             money_sums_get(&money->sums, (struct slice){key, n}, budget->end, budget->settled);
         if (sum) {
-            sum->everyone = account->tenant == NULL;
-            sum->held += adopted - sum->adopted;
-            sum->adopted = adopted;
             adoption->behind |= sum->own < sum->seen;
+            sum->block.takes_over = true;
+            money_block_activate(money, sum);
         }
         pthread_mutex_unlock(&money->lock);
     }
 }
 
-bool remote_money_share(struct remote_money *money, bool shared, tg_ms now)
+static bool remote_money_read_ledger(struct remote_money *money, bool shared, tg_ms now,
+                                     bool *behind, struct tg_problem *problem)
 {
-    struct tg_problem problem;
-    /* First: what is settled meanwhile counts as both, and not as neither. */
-    struct adoption adoption = {money, spending_adopted_money(money->spending), false};
-    bool done = spending_each(money->spending, now, adopt_account, &adoption, &problem);
+    struct adoption adoption = {money, false};
 
     pthread_mutex_lock(&money->lock);
     money->sums.shared = shared;
     pthread_mutex_unlock(&money->lock);
-    return done && !adoption.behind;
+    bool done = spending_each(money->spending, now, adopt_account, &adoption, problem);
+    *behind = adoption.behind;
+    return done;
+}
+
+bool remote_money_share(struct remote_money *money, bool shared, tg_ms now)
+{
+    struct tg_problem problem;
+    bool behind;
+
+    return remote_money_read_ledger(money, shared, now, &behind, &problem) && !behind;
+}
+
+bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
+{
+    bool behind, shared;
+
+    pthread_mutex_lock(&money->lock);
+    shared = money->sums.shared;
+    pthread_mutex_unlock(&money->lock);
+    bool done = remote_money_read_ledger(money, shared, now, &behind, problem);
+    pthread_mutex_lock(&money->lock);
+    money->repair_due = true;
+    pthread_mutex_unlock(&money->lock);
+    return done;
 }
 
 void remote_money_retire(struct remote_money *money)
 {
     pthread_mutex_lock(&money->lock);
-    money->blocks.retired = true;
+    money->retired = true;
     pthread_mutex_unlock(&money->lock);
 }
 
-bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem)
+void remote_money_forgotten(struct remote_money *money)
 {
-    struct adoption adoption = {money, spending_adopted_money(money->spending), false};
-    bool done = spending_each(money->spending, now, adopt_account, &adoption, problem);
-
     pthread_mutex_lock(&money->lock);
-    money->repair_due = true;
+    money_repair(money);
     pthread_mutex_unlock(&money->lock);
-    return done;
+}
+
+void remote_money_set_nodes(struct remote_money *money, size_t nodes)
+{
+    atomic_store_explicit(&money->nodes, nodes > 0 ? nodes : 1, memory_order_relaxed);
 }
 
 void remote_money_lower(void *context, const struct spending_account *account,
@@ -181,7 +205,7 @@ void remote_money_lower(void *context, const struct spending_account *account,
 void remote_money_leave(struct remote_money *money)
 {
     pthread_mutex_lock(&money->lock);
-    money->blocks.leaving = true;
+    money->leaving = true;
     pthread_mutex_unlock(&money->lock);
 }
 
@@ -197,8 +221,8 @@ static tg_micro used_of(const struct sum *sum)
 {
     tg_micro unacked = num_less(sum_total(sum), sum->acked);
 
-    if (sum->everyone)
-        return num_add(sum->others_used, sum_used(sum));
+    if (sum->block.is_active && sum->block.is_heard)
+        return num_add(sum->block.others_used, sum_used(sum));
     return num_add(num_add(sum->settled, unacked), num_max(sum->outstanding, sum->held));
 }
 
@@ -239,20 +263,16 @@ enum tg_err remote_money_left(struct remote_money *money, const struct spending_
     return TG_OK;
 }
 
-static void peek_blocks(struct remote_money *money, struct remote_money_stats *stats)
+static void peek_blocks(const struct remote_money *money, struct remote_money_stats *stats)
 {
-    tg_micro least = TG_NUMBER_MAX;
+    const struct sum *sum;
 
-    for (size_t i = 0; i < money->blocks.n; i++) {
-        const struct sum *sum = money->blocks.windows[i];
-        tg_micro left = num_less(money->blocks.amounts[i], used_of(sum));
-        if (i > 0 && left >= least)
-            continue;
-        least = left;
-        stats->leased = sum->leased;
-        stats->leased_used = sum_used(sum);
+    TAILQ_FOREACH(sum, &money->active, block.list) {
+        tg_micro used = sum_used(sum);
+        stats->leased = num_add(stats->leased, num_max(sum->block.leased, used));
+        stats->leased_used = num_add(stats->leased_used, used);
+        stats->untold += sum->block.e > sum->block.held;
     }
-    stats->nodes = money->blocks.alive;
 }
 
 void remote_money_get_stats(struct remote_money *money, struct remote_money_stats *stats)

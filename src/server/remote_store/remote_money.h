@@ -19,9 +19,11 @@
  *
  *     settled = sum over ledgers of max(sent by it)      used = settled + outstanding
  *
- * User, tenant and parents stand in one slot and are decided by one script, by the rules of
- * tg_bank_reserve(). The budget of everyone is on the way of all calls, so nodes lease blocks of it
- * (remote_money_blocks.c) and decide here.
+ * With `blocks` (two tiers), each process leases blocks of all budgets on the way of its calls,
+ * decides here as long as they last, and Redis is no part of that (remote_money_blocks.c,
+ * remote_money_lease.c). Without, user, tenant and parents, which stand in one slot, are decided by
+ * one script for each call, by the rules of tg_bank_reserve(); the budget of everyone, which is on
+ * the way of all calls, is leased in either case.
  *
  * Amounts and sums are exact up to TG_NUMBER_MAX micro-dollars, nine thousand million dollars; an
  * amount above that counts as that. docs/distributed.md has what is promised when something dies.
@@ -44,11 +46,13 @@ struct remote_money_options {
     const char *prefix; /* first part of all keys; default "tg"; copied */
     const char *node;   /* begins every lease id; 1 to 40 bytes, no other process has it; copied */
     uint64_t ledger;    /* ledger_id(); without a ledger that lasts: random */
-    tg_ms timeout;      /* for a reservation, blocks included; 1 to 60000; default 25 */
-    tg_ms lease_ttl; /* life of a reservation or a block unless it is renewed, which happens three
+    tg_ms timeout;      /* for a reservation, blocks included; 1 to 60000; default 200 */
+    tg_ms lease_ttl;    /* life of a reservation in Redis unless it is renewed, which happens three
                            times as often; 100 to 3600000; default 60000 */
-    tg_ms period;    /* between two rounds of renewals, repairs, blocks; default 250 */
+    tg_ms period;       /* between two rounds of renewals, repairs, blocks; default 250 */
     size_t max_windows; /* accounts times windows that are remembered; default 1048576 */
+    bool shared;        /* an earlier process may settle through the ledger, until
+                           remote_money_share() says otherwise; default false */
     bool callers_clock; /* leases end by the `now` of calls, not by Redis's time; for tests that
                            bring their own time; default false */
 };
@@ -68,15 +72,20 @@ void remote_money_free(struct remote_money *money);
  * ledger could not be read; windows are then sent when a call comes to them. */
 bool remote_money_adopt(struct remote_money *money, tg_ms now, struct tg_problem *problem);
 
-/* While other processes that were taken over from still settle through this ledger (`shared`), and
- * once more when the last has ended: their calls come to Redis from the books of this one. Reads
- * the disk. False: it has to be called again, as this process's own settlements are told with
- * delay until then. */
+/* While other processes that were taken over from still settle through this ledger (`shared`),
+ * and once more when the last has ended: their blocks are their own until then, and dropped
+ * after that. Reads the disk. False: it has to be called again, as this process's own
+ * settlements are told with delay until then. */
 bool remote_money_share(struct remote_money *money, bool shared, tg_ms now);
 
-/* Another process has taken over and leases what there is to lease for the ledger: what this one
- * has reserved of everyone's budget is in the books of the other. */
+/* Another process has taken over: this one keeps nothing of a budget that its calls do not need. */
 void remote_money_retire(struct remote_money *money);
+
+/* Redis seems to have lost what it knew, or some of it: everything is told again. */
+void remote_money_forgotten(struct remote_money *money);
+
+/* How many gateways are alive: each gets its part at most. */
+void remote_money_set_nodes(struct remote_money *money, size_t nodes);
 
 /* Loop and client are borrowed. It sets a timer of its own, every `period`. TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, struct net_loop *loop,
@@ -87,9 +96,9 @@ TG_MUST_CHECK enum tg_err remote_money_port_new(struct remote_money *money, stru
  * not decided never will be; tickets that were not settled are forgotten, and end by their time. */
 void remote_money_port_free(struct remote_money_port *port);
 
-/* Before a clean end, from any thread: what is leased of the budget of everyone is given back but
- * for what is in use, within a period, while the loops still turn. Calls may follow. Done when the
- * stats say leased == leased_used and unacked == 0. */
+/* Before a clean end, from any thread: blocks are given back but for what is in use, within a
+ * period, while the loops still turn. Calls may follow. Done when the stats say untold == 0 and
+ * unacked == 0. */
 void remote_money_leave(struct remote_money *money);
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -111,8 +120,9 @@ enum remote_money_by remote_money_by(const struct remote_money_ask *ask);
 /* After spending_reserve() of the same call, with `money` what that reserved. Everything is copied.
  * Null: no memory, and nothing was asked. */
 struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
-                                              const struct spending_call *call, tg_ms now,
-                                              remote_money_decided *decided, void *context);
+                                              const struct spending_call *call, bool blocks,
+                                              tg_ms now, remote_money_decided *decided,
+                                              void *context);
 
 /* A budget on the way of a call, as a look finds it. */
 struct remote_money_view {
@@ -131,10 +141,11 @@ typedef void remote_money_seen(void *context, enum tg_err err, const struct tg_m
                                const struct remote_money_view *views, size_t n);
 
 /* The answer that remote_money_reserve() would get. Budgets of everyone are decided by what was
- * last heard of the other nodes, for a look leases no block. Ended by seen() or
+ * last heard of the other nodes, for a look leases no block; Redis is asked about the others,
+ * and with `blocks` what this process holds of them counts as free. Ended by seen() or
  * remote_money_cancel(). */
 struct remote_money_ask *remote_money_peek(struct remote_money_port *port,
-                                           const struct spending_call *call, tg_ms now,
+                                           const struct spending_call *call, bool blocks, tg_ms now,
                                            remote_money_seen *seen, void *context);
 
 /* Before decided(): it does not come any more, and what is reserved meanwhile is given back. */
@@ -151,20 +162,24 @@ void remote_money_settle(struct remote_money_ticket *ticket, tg_micro spent, tg_
 void remote_money_lower(void *money, const struct spending_account *account,
                         const struct tg_budget_metrics *budget, tg_micro micro);
 
-/* Without Redis: decides by this node's share. Of each budget the node may use what was left when
- * Redis was last heard, divided by `nodes`; or the amount divided by `nodes` if it never was. The
- * sums are sent when Redis is back. Not null iff reserved. With `nodes` 0 it always is: for those
- * who let everything through. TG_ERR_UNKNOWN, TG_ERR_FULL, TG_ERR_MEMORY. */
+/* Without Redis: decides by this node's share. Where blocks decide, that is what it holds:
+ * TG_ERR_STORE says that this is not enough, and that there may be more. Of other budgets the
+ * node may use what was left when Redis was last heard, divided by `nodes`; or the amount
+ * divided by `nodes` if it never was. The sums are sent when Redis is back. Not null iff
+ * reserved. With `nodes` 0 it always is: for those who let everything through. TG_ERR_UNKNOWN,
+ * TG_ERR_FULL, TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
-                                             const struct spending_call *call, size_t nodes,
-                                             tg_ms now, struct tg_money_answer *answer,
+                                             const struct spending_call *call, bool blocks,
+                                             size_t nodes, tg_ms now,
+                                             struct tg_money_answer *answer,
                                              struct remote_money_ticket **ticket);
 
 /* The answer of remote_money_local(), nothing is reserved; `views` has room for
  * REMOTE_MONEY_VIEWS. */
 TG_MUST_CHECK enum tg_err remote_money_peek_local(struct remote_money_port *port,
-                                                  const struct spending_call *call, size_t nodes,
-                                                  tg_ms now, struct tg_money_answer *answer,
+                                                  const struct spending_call *call, bool blocks,
+                                                  size_t nodes, tg_ms now,
+                                                  struct tg_money_answer *answer,
                                                   struct remote_money_view *views, size_t *n);
 
 /* The least that is left on the way of a call, as far as is known here, as tg_bank_left(). */
@@ -183,12 +198,23 @@ struct remote_money_stats {
     uint64_t late_yes;          /* a yes for somebody who had gone, given back */
     uint64_t losses;            /* times that Redis had forgotten what it had acknowledged */
     uint64_t told;              /* windows sent without a call: repairs */
-    uint64_t blocks;            /* asks for blocks of the budget of everyone */
-    tg_micro leased, leased_used; /* everyone's budget: held by this node, and of that in use; where
-                                     there are several budgets, of that with the least left */
-    size_t nodes; /* alive, as heard last; 0: not known, or there is no budget of everyone */
+    uint64_t blocks;            /* asks for blocks */
+    tg_micro leased, leased_used; /* held by this process in all windows, and in use */
+    size_t untold;                /* windows of whose block Redis has more than calls hold here */
 };
 
 void remote_money_get_stats(struct remote_money *money, struct remote_money_stats *stats);
+
+/* Blocks of other processes, as this one heard of them last in windows that it knows: the key of
+ * the window, who holds it, how much, and when its holder asked last (by the holder's clock).
+ * Must not call remote_money_...() */
+typedef void remote_money_block_fn(void *context, struct slice window, struct slice process,
+                                   tg_micro micro, tg_ms asked_at);
+void remote_money_each_block(struct remote_money *money, remote_money_block_fn *fn, void *context);
+
+/* An operator says that another process is dead, and gives back what it held in the windows that
+ * this one knows: Redis is told within a period, once it is there. Not where the other has been
+ * heard since. Returns in how many windows; `micro` says how much that is in all of them. */
+size_t remote_money_write_off(struct remote_money *money, struct slice process, tg_micro *micro);
 
 #endif

@@ -5,8 +5,14 @@
 
 #include "server/remote_store/remote_money_internal.h"
 
-/* The longest script takes so many: money_reserve.lua. */
-enum { ARGS_MAX = 7 + 5 * MONEY_WINDOWS_MAX, ARGS_DIGITS = 20 };
+/* The longest script takes so many: money_reserve.lua, or money_block.lua. */
+enum {
+    ARGS_MAX = 7 + 5 * MONEY_WINDOWS_MAX,
+    ARGS_OF_BLOCKS = 6 + 12 * BLOCK_WINDOWS_MAX,
+    ARGS_DIGITS = 20,
+};
+
+_Static_assert((int)ARGS_MAX >= (int)ARGS_OF_BLOCKS, "all of them have room");
 
 struct money_args {
     size_t n_keys, n, used;

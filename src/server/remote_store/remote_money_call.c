@@ -74,17 +74,28 @@ void money_claim_discard(struct remote_money_ticket *claim)
 
 /* ---- Being decided ---- */
 
+/* What is used of each budget. The block of this process is not what others use: a call would take
+ * of it. The lock is held. */
+static void states_of(const struct remote_money_ticket *claim, struct rule_state *states)
+{
+    money_blocks_states(claim, states);
+    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++) {
+        const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
+        states[i] = (struct rule_state){sum->settled, sum->outstanding};
+        if (claim->blocks)
+            states[i].outstanding =
+                num_less(sum->outstanding, num_less(sum->block.e, sum->block.held));
+    }
+}
+
 /* The budgets of a claim and what is used of each. The lock is held. */
 static size_t views_of(const struct remote_money_ticket *claim, struct remote_money_view *views)
 {
     struct rule_state states[MONEY_WINDOWS_MAX];
 
-    money_blocks_states(claim, states);
+    states_of(claim, states);
     for (size_t i = 0; i < claim->n_budgets; i++) {
         const struct claim_budget *budget = &claim->budgets[i];
-        const struct sum *sum = claim->windows[budget->window].sum;
-        if (i >= claim->every_budgets)
-            states[i] = (struct rule_state){sum->settled, sum->outstanding};
         views[i] =
             (struct remote_money_view){.account = budget->account,
                                        .per = (enum tg_per)budget->per,
@@ -177,7 +188,7 @@ static void ask_root(struct remote_money_ticket *claim)
         money_claim_send_reserve(claim, reserve_answered);
         return;
     }
-    grant(claim, claim->every_windows > 0 ? claim->taken : claim->money, claim->answer.would_deny);
+    grant(claim, claim->block_windows > 0 ? claim->taken : claim->money, claim->answer.would_deny);
     decide_soon(claim, TG_OK);
 }
 
@@ -185,9 +196,12 @@ static void ask_root(struct remote_money_ticket *claim)
  * silent: who knows of that does not wait with it. */
 static bool may_wait(const struct remote_money_ticket *claim)
 {
-    struct slice key = sum_hash_key(claim->windows[0].sum);
-
-    return redis_is_up(claim->port->redis, &key);
+    for (size_t i = 0; i < claim->block_windows; i++) {
+        struct slice key = sum_hash_key(claim->windows[i].sum);
+        if (claim->windows[i].waits_for != 0 && !redis_is_up(claim->port->redis, &key))
+            return false;
+    }
+    return true;
 }
 
 static void advance(struct remote_money_ticket *claim)
@@ -203,6 +217,8 @@ static void advance(struct remote_money_ticket *claim)
     if (verdict != BLOCK_WAIT)
         money_blocks_leave(money, claim);
     pthread_mutex_unlock(&money->lock);
+    if (claim->block_windows > 0 && verdict != BLOCK_AWAY)
+        money_port_ask_for(claim->port, claim);
     if (verdict == BLOCK_WAIT && claim->state != MONEY_CLAIM_WAITING)
         money_claim_move(claim, MONEY_CLAIM_WAITING);
     if (verdict == BLOCK_FULL || verdict == BLOCK_AWAY)
@@ -218,6 +234,22 @@ static void advance(struct remote_money_ticket *claim)
     }
 }
 
+/* An ask with its need in it was not answered, or not yet granted. */
+static bool has_failed(struct remote_money_ticket *claim)
+{
+    bool failed = false;
+
+    pthread_mutex_lock(&claim->port->money->lock);
+    for (size_t i = 0; i < claim->block_windows; i++) {
+        const struct claim_window *window = &claim->windows[i];
+        const struct sum_block *block = &window->sum->block;
+        failed |= window->waits_for != 0 && block->failed >= window->waits_for &&
+                  block->heard < window->waits_for;
+    }
+    pthread_mutex_unlock(&claim->port->money->lock);
+    return failed;
+}
+
 void money_port_wake(void *arg)
 {
     struct remote_money_port *port = arg;
@@ -227,16 +259,15 @@ void money_port_wake(void *arg)
 
     for (; n-- > 0 && claim; claim = next) {
         next = TAILQ_NEXT(claim, list);
-        pthread_mutex_lock(&port->money->lock);
-        bool failed = port->money->blocks.failed >= claim->waits_for &&
-                      port->money->blocks.heard < claim->waits_for;
-        pthread_mutex_unlock(&port->money->lock);
-        if (failed)
+        if (has_failed(claim)) {
+            pthread_mutex_lock(&port->money->lock);
+            money_blocks_leave(port->money, claim);
+            pthread_mutex_unlock(&port->money->lock);
             decide_soon(claim, TG_ERR_STORE);
-        else
+        } else {
             advance(claim);
+        }
     }
-    money_port_ask_blocks(port, false);
 }
 
 /* ---- The script's answer ---- */
@@ -252,6 +283,22 @@ static void read_peek(struct remote_money_ticket *claim, const struct tg_money_a
     claim->answer.would_deny = would_deny;
 }
 
+/* All budgets are seen now, and what the blocks of this process have is its own. */
+static void decide_peek(struct remote_money_ticket *claim)
+{
+    struct rule_state states[MONEY_WINDOWS_MAX];
+    struct rule_answer said;
+
+    pthread_mutex_lock(&claim->port->money->lock);
+    states_of(claim, states);
+    pthread_mutex_unlock(&claim->port->money->lock);
+    money_rule_ask(claim->budgets, states, claim->n_budgets, money_rule_need(claim), &said);
+    if (said.binding < claim->n_budgets)
+        money_rule_refuse(claim->budgets, states, &said, &claim->answer);
+    else
+        claim->answer = (struct tg_money_answer){.reservation = 1, .would_deny = said.would_deny};
+}
+
 static void hear_answer(struct remote_money_ticket *claim, const struct redisReply *reply)
 {
     struct tg_money_answer said;
@@ -265,7 +312,9 @@ static void hear_answer(struct remote_money_ticket *claim, const struct redisRep
         remote_money_call_decide(claim, TG_ERR_STORE);
         return;
     }
-    if (claim->seen != NULL && claim->answer.reservation != 0) {
+    if (claim->seen != NULL && claim->blocks) {
+        decide_peek(claim);
+    } else if (claim->seen != NULL && claim->answer.reservation != 0) {
         said.would_deny += claim->answer.would_deny;
         claim->answer = said;
     } else if (claim->peek) {
@@ -340,13 +389,14 @@ static struct remote_money_ticket *failed_claim(struct remote_money_port *port)
 }
 
 struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
-                                              const struct spending_call *call, tg_ms now,
-                                              remote_money_decided *decided, void *context)
+                                              const struct spending_call *call, bool blocks,
+                                              tg_ms now, remote_money_decided *decided,
+                                              void *context)
 {
     struct remote_money_ticket *claim = NULL;
 
     note_time(port->money, now);
-    enum tg_err err = money_claim_new(port, call, now, &claim);
+    enum tg_err err = money_claim_new(port, call, blocks, now, &claim);
     if (err == TG_ERR_MEMORY || (err && (claim = failed_claim(port)) == NULL))
         return NULL;
     remote_money_call_count(&port->money->n_asked);
@@ -358,24 +408,24 @@ struct remote_money_ask *remote_money_reserve(struct remote_money_port *port,
     } else {
         net_timer_set(port->loop, &claim->timer, port->money->timeout);
         advance(claim);
-        if (claim->every_windows > 0)
-            money_port_ask_blocks(port, false);
     }
     return (struct remote_money_ask *)claim;
 }
 
 struct remote_money_ask *remote_money_peek(struct remote_money_port *port,
-                                           const struct spending_call *call, tg_ms now,
+                                           const struct spending_call *call, bool blocks, tg_ms now,
                                            remote_money_seen *seen, void *context)
 {
     struct remote_money_ticket *claim = NULL;
-    enum tg_err err = money_claim_new(port, call, now, &claim);
+    /* Redis is asked about all but the budgets of everyone. */
+    enum tg_err err = money_claim_new(port, call, false, now, &claim);
 
     if (err == TG_ERR_MEMORY || (err && (claim = failed_claim(port)) == NULL))
         return NULL;
     claim->seen = seen;
     claim->context = context;
     claim->peek = true;
+    claim->blocks = blocks;
     net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     if (!err) {
         pthread_mutex_lock(&port->money->lock);
@@ -455,43 +505,61 @@ void money_claim_renew(struct remote_money_ticket *claim)
 
 /* ---- Without Redis ---- */
 
-/* What this node may use by itself of each budget, and what it has used since Redis was heard. */
-static void shares_of(const struct remote_money_ticket *claim, size_t nodes, tg_ms now,
+/* What this process may use by itself of each budget that blocks do not decide, and what it has
+ * used since Redis was heard. */
+static void shares_of(const struct remote_money_ticket *claim, size_t nodes,
                       struct claim_budget *budgets, struct rule_state *states)
 {
-    for (size_t i = 0; i < claim->n_budgets; i++) {
+    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++) {
         const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
         tg_micro settled = sum->known ? sum->settled : 0;
         budgets[i] = claim->budgets[i];
         states[i].settled = num_less(sum_total(sum), sum->known ? sum->acked : 0);
         states[i].outstanding = sum->held;
         budgets[i].amount = num_less(budgets[i].amount, settled) / (int64_t)nodes;
-        /* A lease that has not ended is good, Redis or not. */
-        if (sum->everyone && now < sum->leased_until)
-            budgets[i].amount =
-                num_max(budgets[i].amount, num_less(sum->leased, sum->known ? sum->acked : 0));
+    }
+}
+
+/* The same where blocks decide: what it holds, and no more, for the others may have the rest. */
+static void blocks_of(const struct remote_money_ticket *claim, struct claim_budget *budgets,
+                      struct rule_state *states)
+{
+    for (size_t i = 0; i < claim->block_budgets; i++) {
+        const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
+        budgets[i] = claim->budgets[i];
+        budgets[i].amount = num_max(sum->block.leased, sum_used(sum));
+        states[i] = (struct rule_state){sum_total(sum), sum->block.held};
     }
 }
 
 /* The lock is held. A claim that only looks holds nothing. */
-static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes, tg_ms now,
+static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
                                 struct tg_money_answer *answer)
 {
     struct claim_budget budgets[MONEY_WINDOWS_MAX];
     struct rule_state states[MONEY_WINDOWS_MAX];
     struct rule_answer said = {.least = TG_NUMBER_MAX};
-    tg_micro money = claim->money;
+    tg_micro money = claim->money, most = TG_NUMBER_MAX;
 
     if (nodes > 0) {
-        shares_of(claim, nodes, now, budgets, states);
-        money_rule_ask(budgets, states, claim->n_budgets, money_rule_need(claim), &said);
+        claim->answer = (struct tg_money_answer){.reservation = 1};
+        if (!money_blocks_allow(claim, &most))
+            return TG_ERR_STORE;
+        if (claim->answer.reservation == 0) {
+            *answer = claim->answer;
+            return TG_OK;
+        }
+        shares_of(claim, nodes, budgets, states);
+        money_rule_ask(budgets + claim->block_budgets, states + claim->block_budgets,
+                       claim->n_budgets - claim->block_budgets, money_rule_need(claim), &said);
         if (said.least < money_rule_need(claim)) {
-            money_rule_refuse(budgets, states, &said, answer);
-            answer->amount = claim->budgets[said.binding].amount;
+            money_rule_refuse(budgets + claim->block_budgets, states + claim->block_budgets, &said,
+                              answer);
+            answer->amount = claim->budgets[claim->block_budgets + said.binding].amount;
             answer->used = num_less(answer->amount, num_max(said.least, 0));
             return TG_OK;
         }
-        money = num_min(money, said.least);
+        money = num_min(money, num_min(most, said.least));
     }
     if (!money_claim_fits(claim))
         return TG_ERR_FULL;
@@ -503,19 +571,22 @@ static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
 }
 
 enum tg_err remote_money_local(struct remote_money_port *port, const struct spending_call *call,
-                               size_t nodes, tg_ms now, struct tg_money_answer *answer,
+                               bool blocks, size_t nodes, tg_ms now, struct tg_money_answer *answer,
                                struct remote_money_ticket **ticket)
 {
     struct remote_money_ticket *claim;
 
     *ticket = NULL;
     note_time(port->money, now);
-    enum tg_err err = money_claim_new(port, call, now, &claim);
+    enum tg_err err = money_claim_new(port, call, blocks, now, &claim);
     if (err)
         return err;
     net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     pthread_mutex_lock(&port->money->lock);
-    err = decide_local(claim, nodes, money_port_now(port), answer);
+    err = decide_local(claim, nodes, answer);
+    if (!err && answer->reservation != 0)
+        for (size_t i = 0; i < claim->block_windows; i++)
+            money_block_activate(port->money, claim->windows[i].sum);
     pthread_mutex_unlock(&port->money->lock);
     if (err || answer->reservation == 0) {
         money_claim_free(claim);
@@ -529,24 +600,25 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
 }
 
 enum tg_err remote_money_peek_local(struct remote_money_port *port,
-                                    const struct spending_call *call, size_t nodes, tg_ms now,
-                                    struct tg_money_answer *answer, struct remote_money_view *views,
-                                    size_t *n)
+                                    const struct spending_call *call, bool blocks, size_t nodes,
+                                    tg_ms now, struct tg_money_answer *answer,
+                                    struct remote_money_view *views, size_t *n)
 {
     struct claim_budget budgets[MONEY_WINDOWS_MAX];
     struct rule_state states[MONEY_WINDOWS_MAX];
     struct remote_money_ticket *claim;
-    enum tg_err err = money_claim_new(port, call, now, &claim);
+    enum tg_err err = money_claim_new(port, call, blocks, now, &claim);
 
     if (err)
         return err;
     net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     claim->peek = true;
     pthread_mutex_lock(&port->money->lock);
-    err = decide_local(claim, nodes, money_port_now(port), answer);
+    err = decide_local(claim, nodes, answer);
     *n = views_of(claim, views);
     if (nodes > 0) {
-        shares_of(claim, nodes, money_port_now(port), budgets, states);
+        blocks_of(claim, budgets, states);
+        shares_of(claim, nodes, budgets, states);
         for (size_t i = 0; i < *n; i++) {
             views[i].amount = budgets[i].amount;
             views[i].settled = states[i].settled;

@@ -48,9 +48,10 @@ size_t money_key(const struct remote_money *money, const struct spending_account
 struct draft {
     struct remote_money *money;
     enum tg_err err;
+    bool blocks; /* decide all windows, and not those of everyone alone */
     struct sum *windows[MONEY_WINDOWS_MAX];
     struct claim_budget budgets[MONEY_WINDOWS_MAX];
-    size_t n_windows, n_budgets, every_windows, every_budgets;
+    size_t n_windows, n_budgets, block_windows, block_budgets, every_windows;
 };
 
 /* The number of a window, pinned once for the whole draft. */
@@ -72,7 +73,6 @@ static bool draft_window(struct draft *draft, const struct spending_account *acc
         ++*window;
     if (sum && *window == draft->n_windows) {
         sum->pins++;
-        sum->everyone = account->tenant == NULL;
         assert(draft->n_windows < MONEY_WINDOWS_MAX);
         draft->windows[draft->n_windows++] = sum;
     }
@@ -101,9 +101,11 @@ static void draft_account(void *context, const struct spending_account *account)
             .shadow = budget->mode == TG_SHADOW,
         };
     }
-    if (account->tenant == NULL) {
+    if (account->tenant == NULL)
         draft->every_windows = draft->n_windows;
-        draft->every_budgets = draft->n_budgets;
+    if (account->tenant == NULL || draft->blocks) {
+        draft->block_windows = draft->n_windows;
+        draft->block_budgets = draft->n_budgets;
     }
 }
 
@@ -124,7 +126,8 @@ static struct remote_money_ticket *claim_alloc(const struct draft *draft)
 
     if (!claim)
         return NULL;
-    assert(draft->every_windows <= draft->n_windows && draft->every_budgets <= draft->n_budgets);
+    assert(draft->block_windows <= draft->n_windows && draft->block_budgets <= draft->n_budgets);
+    assert(draft->every_windows <= draft->block_windows);
     claim->windows = (struct claim_window *)((struct remote_money_ask *)claim + 1);
     claim->budgets = (struct claim_budget *)(claim->windows + draft->n_windows);
     for (size_t i = 0; i < draft->n_windows; i++)
@@ -133,13 +136,14 @@ static struct remote_money_ticket *claim_alloc(const struct draft *draft)
         memcpy(claim->budgets, draft->budgets, budgets);
     claim->n_windows = draft->n_windows;
     claim->n_budgets = draft->n_budgets;
+    claim->block_windows = draft->block_windows;
+    claim->block_budgets = draft->block_budgets;
     claim->every_windows = draft->every_windows;
-    claim->every_budgets = draft->every_budgets;
     return claim;
 }
 
 enum tg_err money_claim_new(struct remote_money_port *port, const struct spending_call *call,
-                            tg_ms now, struct remote_money_ticket **claim)
+                            bool blocks, tg_ms now, struct remote_money_ticket **claim)
 {
     struct draft draft;
     struct remote_money_ticket *made = NULL;
@@ -148,7 +152,9 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
         return TG_ERR_INVALID;
     draft.money = port->money;
     draft.err = TG_OK;
-    draft.n_windows = draft.n_budgets = draft.every_windows = draft.every_budgets = 0;
+    draft.blocks = blocks;
+    draft.n_windows = draft.n_budgets = 0;
+    draft.block_windows = draft.block_budgets = draft.every_windows = 0;
     enum tg_err err = spending_peek(port->money->spending, call, now, draft_account, &draft);
     err = err ? err : draft.err;
     if (!err && (made = claim_alloc(&draft)) == NULL)
@@ -202,10 +208,10 @@ void money_claim_free(struct remote_money_ticket *claim)
     pthread_mutex_lock(&money->lock);
     money_claim_hold(claim, 0, 0);
     for (size_t i = 0; i < claim->n_windows; i++) {
-        assert(claim->windows[i].sum->pins > 0);
+        assert(claim->windows[i].sum->pins > 0 && claim->windows[i].waits_for == 0);
         claim->windows[i].sum->pins--;
     }
-    assert(claim->waits_for == 0 && !claim->in_flight);
+    assert(!claim->in_flight);
     pthread_mutex_unlock(&money->lock);
     free(claim);
 }
@@ -222,10 +228,12 @@ void money_claim_hold(struct remote_money_ticket *claim, tg_micro taken, tg_micr
 {
     assert(taken >= 0 && reserved >= 0);
     for (size_t i = 0; i < claim->n_windows; i++) {
-        bool every = i < claim->every_windows;
-        claim->windows[i].sum->held += every ? taken - claim->taken : reserved - claim->reserved;
-        assert(claim->windows[i].sum->held >= 0);
-        assert(claim->windows[i].sum->pins > 0);
+        struct sum *sum = claim->windows[i].sum;
+        bool block = i < claim->block_windows;
+        tg_micro more = block ? taken - claim->taken : reserved - claim->reserved;
+        sum->held += more;
+        sum->block.held += block ? more : 0;
+        assert(sum->held >= 0 && sum->block.held >= 0 && sum->pins > 0);
     }
     claim->taken = taken;
     claim->reserved = reserved;
@@ -247,7 +255,7 @@ static void put_windows(struct money_args *args, struct remote_money_ticket *cla
     tg_ms now = money_port_now(claim->port);
 
     pthread_mutex_lock(&money->lock);
-    for (size_t i = claim->every_windows; i < claim->n_windows; i++) {
+    for (size_t i = claim->block_windows; i < claim->n_windows; i++) {
         struct claim_window *window = &claim->windows[i];
         window->told = sum_tell(window->sum);
         money_args_window(args, window->sum);
@@ -278,12 +286,12 @@ void money_claim_send_reserve(struct remote_money_ticket *claim,
     money_args_text(&args, claim->lease, claim->lease_n);
     money_args_number(&args, money->lease_ttl);
     money_args_number(&args,
-                      claim->every_windows > 0 && !claim->peek ? claim->taken : claim->money);
+                      claim->block_windows > 0 && !claim->peek ? claim->taken : claim->money);
     money_args_number(&args, claim->up_to);
     money_args_number(&args, claim->peek);
     put_windows(&args, claim);
-    for (size_t i = claim->every_budgets; i < claim->n_budgets; i++) {
-        money_args_number(&args, (int64_t)(claim->budgets[i].window - claim->every_windows) + 1);
+    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++) {
+        money_args_number(&args, (int64_t)(claim->budgets[i].window - claim->block_windows) + 1);
         money_args_number(&args, claim->budgets[i].amount);
         money_args_number(&args, claim->budgets[i].shadow);
     }
@@ -316,7 +324,7 @@ static void hear_windows(struct remote_money_ticket *claim, const int64_t *numbe
     bool loss = false;
 
     pthread_mutex_lock(&money->lock);
-    for (size_t i = claim->every_windows; i < claim->n_windows; i++, numbers += WINDOW_NUMBERS) {
+    for (size_t i = claim->block_windows; i < claim->n_windows; i++, numbers += WINDOW_NUMBERS) {
         struct claim_window *window = &claim->windows[i];
         loss |= money_sums_hear(&money->sums, window->sum, numbers[0], &window->told);
         window->sum->settled = numbers[1];
@@ -331,9 +339,9 @@ static void read_refusal(const struct remote_money_ticket *claim, const int64_t 
                          struct tg_money_answer *answer)
 {
     const struct claim_budget *budget =
-        &claim->budgets[claim->every_budgets + (size_t)numbers[3] - 1];
+        &claim->budgets[claim->block_budgets + (size_t)numbers[3] - 1];
     const int64_t *window =
-        numbers + RESERVE_HEAD + WINDOW_NUMBERS * (budget->window - claim->every_windows);
+        numbers + RESERVE_HEAD + WINDOW_NUMBERS * (budget->window - claim->block_windows);
 
     *answer = (struct tg_money_answer){
         .contended = numbers[2] == 1,
@@ -349,8 +357,8 @@ bool money_claim_read_reserve(struct remote_money_ticket *claim, const struct re
                               enum tg_err *err, struct tg_money_answer *answer)
 {
     int64_t numbers[RESERVE_HEAD + WINDOW_NUMBERS * MONEY_WINDOWS_MAX];
-    size_t windows = claim->n_windows - claim->every_windows;
-    int64_t budgets = (int64_t)(claim->n_budgets - claim->every_budgets);
+    size_t windows = claim->n_windows - claim->block_windows;
+    int64_t budgets = (int64_t)(claim->n_budgets - claim->block_budgets);
 
     if (!money_args_read(reply, RESERVE_HEAD + WINDOW_NUMBERS * windows, numbers) ||
         numbers[0] > 1 || numbers[1] > claim->money || numbers[3] < (numbers[0] == 0) ||
@@ -368,7 +376,7 @@ bool money_claim_read_reserve(struct remote_money_ticket *claim, const struct re
 bool money_claim_read_note(struct remote_money_ticket *claim, const struct redisReply *reply)
 {
     int64_t numbers[NOTE_HEAD + WINDOW_NUMBERS * MONEY_WINDOWS_MAX];
-    size_t windows = claim->n_windows - claim->every_windows;
+    size_t windows = claim->n_windows - claim->block_windows;
 
     if (!money_args_read(reply, NOTE_HEAD + WINDOW_NUMBERS * windows, numbers))
         return false;
@@ -394,7 +402,7 @@ struct money_update *money_update_new(struct remote_money_port *port, struct sum
     if (!update)
         return NULL;
     update->port = port;
-    update->window = (struct claim_window){sum, sum_tell(sum)};
+    update->window = (struct claim_window){.sum = sum, .told = sum_tell(sum)};
     update->lowers = sum->lowering;
     update->keep = money_sum_keep(sum, now);
     assert(!sum->updating);
@@ -419,7 +427,7 @@ static void update_answered(struct redis_ask *ask, const struct redisReply *repl
         money_sums_lowered(&port->money->sums, sum, &update->window.told);
     else if (fine && money_sums_hear(&port->money->sums, sum, numbers[1], &update->window.told))
         money_repair(port->money);
-    if (fine && !sum->everyone) {
+    if (fine) {
         sum->settled = numbers[2];
         sum->outstanding = numbers[3];
     }

@@ -4,15 +4,17 @@
  *
  *     (new) --> WAITING ---> ASKED -----> HELD ---> ENDING ---> (gone)
  *        |     for a block   for the      by the    for the
- *        |        of         script       caller    note of
- *        |     everyone's      |                    its end
+ *        |         |         script       caller    note of
+ *        |         |           |                    its end
  *        |         |           | too late, or         ^
  *        +---------+--> READY  | cancelled            |
  *                       is     +------> ORPHAN -------+  a yes, or nobody knows
  *                       told
  *
- * Claims of a state are a list of their port. Whatever a claim holds here (at windows of everyone
- * `taken`, at the others `reserved`) is in sum.held of its windows, which it has pinned.
+ * Claims of a state are a list of their port. A claim's windows are in two parts: those that are
+ * decided here, by blocks (those of everyone, with two tiers all of them), and those that the
+ * script decides. Whatever a claim holds here (at the former `taken`, at the latter `reserved`) is
+ * in sum.held of its windows, which it has pinned.
  *
  * Lock: `lock` of struct remote_money covers the sums, the blocks and the list of ports. It is
  * never held while something is called back or sent.
@@ -48,6 +50,8 @@ enum money_claim_state {
 struct claim_window {
     struct sum *sum;
     struct sum_told told;
+    int64_t
+        waits_for; /* the number of the first ask for a block that has its need in it; 0: none */
 };
 
 struct claim_budget {
@@ -67,12 +71,12 @@ struct remote_money_ticket {
     bool in_flight; /* `ask` */
     bool remote;    /* Redis may have a reservation of this lease */
     bool peek;      /* the script only looks: a budget of everyone has refused, or `seen` is set */
+    bool blocks;    /* a peek: blocks would decide the call */
     bool up_to;
     tg_micro money;           /* asked for */
-    tg_micro taken, reserved; /* held at windows of everyone, and at the others */
+    tg_micro taken, reserved; /* held at windows that blocks decide, and at the others */
     tg_ms at;                 /* its caller's now */
     tg_ms renewed_at;
-    uint64_t waits_for; /* the number of the ask for blocks that has its need in it; 0: none */
     struct net_timer timer;
     struct redis_ask ask;
     remote_money_decided *decided;
@@ -85,7 +89,8 @@ struct remote_money_ticket {
     struct claim_window *windows;
     struct claim_budget *budgets;
     size_t n_windows, n_budgets;
-    size_t every_windows, every_budgets; /* how many of them are everyone's */
+    size_t block_windows, block_budgets; /* how many of them blocks decide, from the first */
+    size_t every_windows;                /* how many are everyone's, in a slot of their own */
     size_t lease_n;
     char lease[MONEY_LEASE_MAX];
 };
@@ -99,36 +104,30 @@ struct claim_list {
     size_t n;
 };
 
-/* ---- Blocks of the budget of everyone ---- */
+/* ---- Asks for blocks ---- */
 
-struct money_blocks {
-    struct sum *windows[TG_BUDGETS_MAX]; /* those of now; pinned */
-    tg_micro amounts[TG_BUDGETS_MAX];    /* the least that is enforced in each */
-    size_t n;
-    bool asking;                   /* one ask at a time */
-    uint64_t asked, heard, failed; /* numbers of asks: the last of each kind */
-    int64_t sequence;              /* sent to Redis, grows over restarts */
-    tg_micro waiting;              /* asked for by claims that wait */
-    tg_micro taken;                /* since `rated_at` */
-    double rate;                   /* micro-dollars a ms that are taken */
-    tg_ms rated_at, taken_at, asked_at;
-    size_t alive; /* nodes */
-    bool leaving; /* keeps nothing to itself */
-    bool retired; /* another process asks for this ledger */
+enum { BLOCK_WINDOWS_MAX = 16 }; /* in one ask */
+
+struct block_part {
+    struct claim_window window; /* pinned */
+    tg_micro amount, held, kept, needed, wanted, largest;
+    bool gives_back;
+    int64_t epoch, version;
+    tg_ms keep;
+    char *memory; /* a copy; null: nothing is told */
+    bool writes_off;
 };
 
-/* What is asked of Redis; in its port. */
+/* Windows of one slot. */
 struct block_ask {
     struct redis_ask ask;
-    bool in_flight;
-    uint64_t number;
+    struct remote_money_port *port;
+    int64_t number;
     int64_t sequence;
     tg_ms sent_at;
+    bool alone; /* no other process settles through this ledger */
     size_t n;
-    struct claim_window windows[TG_BUDGETS_MAX]; /* pinned */
-    tg_micro amount[TG_BUDGETS_MAX], used[TG_BUDGETS_MAX];
-    tg_micro needed[TG_BUDGETS_MAX], wanted[TG_BUDGETS_MAX];
-    tg_ms keep[TG_BUDGETS_MAX];
+    struct block_part parts[BLOCK_WINDOWS_MAX];
 };
 
 /* ---- The whole ---- */
@@ -144,7 +143,16 @@ struct remote_money {
 
     pthread_mutex_t lock;
     struct sums sums;
-    struct money_blocks blocks;
+    TAILQ_HEAD(, sum)
+    active; /* windows with blocks: a tick moves those it has looked at to the end */
+    size_t n_active;
+    int64_t block_asks;     /* the number of the last */
+    int64_t block_sequence; /* sent to Redis, grows over restarts */
+    uint64_t retell;        /* counts what may have made Redis forget */
+    size_t waiting;         /* claims that wait for blocks */
+    bool leaving;           /* keeps nothing to itself */
+    bool retired;           /* another process has taken over */
+    _Atomic size_t nodes;   /* gateways alive */
     LIST_HEAD(, remote_money_port) ports;
     bool repair_due;
     tg_ms repaired_at;
@@ -164,8 +172,8 @@ struct remote_money_port {
     struct net_post ready; /* answers claims that were decided at once */
     struct net_post wake;  /* blocks have come */
     struct claim_list lists[MONEY_CLAIM_STATES];
-    struct block_ask block;
     size_t updates; /* in flight */
+    size_t asks;    /* for blocks, in flight */
     uint64_t connects, reasserted;
 };
 
@@ -177,9 +185,6 @@ tg_ms money_port_now(const struct remote_money_port *port);
 void money_repair(struct remote_money *money);
 
 /* ---- remote_money_port.c ---- */
-
-/* Asks for blocks if that is worth it. */
-void money_port_ask_blocks(struct remote_money_port *port, bool tick);
 
 /* Tells sums beside calls, as many as may be on the way. */
 void money_port_send_sums(struct remote_money_port *port);
@@ -202,21 +207,20 @@ void money_claim_end(struct remote_money_ticket *claim);
 /* Looks up the budgets on the way of a call and pins their windows. TG_ERR_MEMORY, TG_ERR_UNKNOWN,
  * TG_ERR_FULL, TG_ERR_INVALID. On the list of READY. */
 enum tg_err money_claim_new(struct remote_money_port *port, const struct spending_call *call,
-                            tg_ms now, struct remote_money_ticket **claim);
+                            bool blocks, tg_ms now, struct remote_money_ticket **claim);
 void money_claim_free(struct remote_money_ticket *claim);
 
 void money_claim_move(struct remote_money_ticket *claim, enum money_claim_state state);
 
 static inline bool money_claim_has_root(const struct remote_money_ticket *claim)
 {
-    return claim->n_windows > claim->every_windows;
+    return claim->n_windows > claim->block_windows;
 }
 
 /* The lock is held: whether its money can be counted on top of what is held already. */
 bool money_claim_fits(const struct remote_money_ticket *claim);
 
-/* The lock is held: what it holds at windows of everyone, and at the others, is this from now on.
- */
+/* The lock is held: what it holds where blocks decide, and at the others, is this from now on. */
 void money_claim_hold(struct remote_money_ticket *claim, tg_micro taken, tg_micro reserved);
 
 /* Runs the script, then `answered`. Or notes that the lease has ended (money < 0) or stands. */
@@ -265,35 +269,55 @@ static inline tg_micro money_rule_need(const struct remote_money_ticket *claim)
 void money_rule_refuse(const struct claim_budget *budgets, const struct rule_state *states,
                        const struct rule_answer *said, struct tg_money_answer *answer);
 
-/* ---- remote_money_blocks.c ---- */
+/* ---- remote_money_blocks.c: taking from blocks ---- */
 
 enum block_verdict { BLOCK_TAKEN, BLOCK_REFUSED, BLOCK_WAIT, BLOCK_AWAY, BLOCK_FULL };
 
-/* The lock is held, here and below. Takes what the claim asks for out of what is leased, all of it
- * where everyone has no budget; or says no in claim->answer; or it has to wait, and its need is in
- * the next ask. */
+/* What is free of the block of a window. */
+static inline tg_micro money_block_spare(const struct sum *sum)
+{
+    return num_less(sum->block.leased, sum_used(sum));
+}
+
+/* The lock is held, here and below. Takes what the claim asks for out of blocks, all of it where
+ * none decides; or says no in claim->answer; or it has to wait, and its need is in the next ask. */
 enum block_verdict money_blocks_take(struct remote_money *money, struct remote_money_ticket *claim,
                                      tg_ms now);
 
-/* What budgets of everyone would say to the claim, by what was last heard; nothing is taken. */
+/* The same without Redis: false where blocks have not enough, and money may be left. Nothing is
+ * taken. */
+bool money_blocks_allow(struct remote_money_ticket *claim, tg_micro *most);
+
+/* Budgets of everyone to a claim that looks, by what was last heard; nothing is taken. */
 void money_blocks_peek(struct remote_money_ticket *claim);
 
-/* Settled and outstanding of everyone's budgets, as far as they are known. */
+/* Settled and outstanding where blocks decide, as far as they are known. */
 void money_blocks_states(const struct remote_money_ticket *claim, struct rule_state *states);
 
 /* It waits no longer. */
 void money_blocks_leave(struct remote_money *money, struct remote_money_ticket *claim);
 
-/* Whether something is to be asked; gives back what is not needed. `tick`: in its regular turn. */
-bool money_blocks_want(struct remote_money *money, tg_ms now, bool tick);
+/* ---- remote_money_lease.c: asking for blocks ---- */
 
-/* The ask that is to be sent. */
-void money_blocks_build(struct remote_money *money, struct block_ask *ask, tg_ms now);
+/* How much is to be kept beyond what is in use. */
+tg_micro money_block_demand(const struct remote_money *money, const struct sum *sum, tg_ms now);
 
-/* What came of it. True: Redis has forgotten something. */
-bool money_blocks_heard(struct remote_money *money, struct block_ask *ask,
-                        const struct redisReply *reply);
+/* A window has blocks from now on. */
+void money_block_activate(struct remote_money *money, struct sum *sum);
 
-void money_blocks_send(struct remote_money_port *port);
+/* Asks for what the windows of a claim need. The lock is not held, here and below. */
+void money_port_ask_for(struct remote_money_port *port, struct remote_money_ticket *claim);
+
+/* The `e` of a memory, one after the other, from `at`, which moves on. False: there is no more. */
+struct memory_block {
+    struct slice process;
+    int64_t number;
+    tg_micro micro;
+};
+
+bool money_memory_next(const char **at, struct memory_block *block);
+
+/* In its turn: asks for, tells and gives back what is due. */
+void money_port_tick_blocks(struct remote_money_port *port);
 
 #endif

@@ -1,7 +1,7 @@
 /* remote_money_port.c - the part of remote money on one loop, and what it does beside calls.
  *
  * Every period: leases of calls that run long are renewed, ends that did not arrive are noted
- * again, blocks of everyone's budget are leased or returned, and sums are sent.
+ * again, blocks are leased or returned, and sums are sent.
  *
  * Sums are sent with every reservation and settlement in their window, so nothing is missing while
  * nothing breaks. All of them are sent again when a connection has come back, for the server behind
@@ -21,32 +21,14 @@ enum {
     REPAIRS_MS = 1000,   /* between two */
 };
 
-/* ---- Blocks ---- */
-
-void money_port_ask_blocks(struct remote_money_port *port, bool tick)
-{
-    struct remote_money *money = port->money;
-    tg_ms now = money_port_now(port);
-    bool want;
-
-    if (port->block.in_flight)
-        return;
-    pthread_mutex_lock(&money->lock);
-    want = money_blocks_want(money, now, tick);
-    if (want)
-        money_blocks_build(money, &port->block, now);
-    pthread_mutex_unlock(&money->lock);
-    if (want)
-        money_blocks_send(port);
-}
-
 /* ---- Sums ---- */
 
 static bool is_worth_sending(struct remote_money_port *port, const struct sum *sum)
 {
     struct slice key = sum_hash_key(sum);
 
-    return !sum->updating && (sum_total(sum) > 0 || sum->lowering) &&
+    /* Windows with blocks are told by those who ask for blocks. */
+    return !sum->updating && (sum->lowering || (sum_total(sum) > 0 && !sum->block.is_active)) &&
            redis_is_up(port->redis, &key);
 }
 
@@ -120,6 +102,8 @@ static bool check_losses(struct remote_money_port *port, tg_ms now)
     redis_get_stats(port->redis, &stats);
     pthread_mutex_lock(&money->lock);
     lost = stats.connects != port->connects || port->reasserted != money->reassert;
+    if (stats.connects != port->connects && !money->repair_due)
+        money->retell++;
     money->repair_due = money->repair_due || stats.connects != port->connects;
     if (money->repair_due && stats.links_up > 0 &&
         (money->repaired_at == 0 || now - money->repaired_at >= REPAIRS_MS)) {
@@ -137,7 +121,7 @@ static bool check_losses(struct remote_money_port *port, tg_ms now)
 
 static bool can_note(const struct remote_money_ticket *claim)
 {
-    struct slice key = sum_hash_key(claim->windows[claim->every_windows].sum);
+    struct slice key = sum_hash_key(claim->windows[claim->block_windows].sum);
 
     return !claim->in_flight && redis_is_up(claim->port->redis, &key);
 }
@@ -188,7 +172,7 @@ static void remote_money_port_tick(void *arg)
 
     renew(port, now, check_losses(port, now));
     end_again(port);
-    money_port_ask_blocks(port, true);
+    money_port_tick_blocks(port);
     money_port_send_sums(port);
     sweep(port, now);
     net_timer_set(port->loop, &port->timer, port->money->period);

@@ -50,6 +50,7 @@ void money_sums_lower(struct sums *sums, struct sum *sum, tg_micro micro)
 
     remote_money_sums_count(sums, sum, -1);
     sum->own = sum->seen = ours - part;
+    sum->block.leased = num_less(sum->block.leased, micro); /* what is left of it does not grow */
     sum->lost = num_less(sum->lost, micro - part);
     sum->acked = num_min(sum->acked, sum_total(sum));
     sum->lowering = true;
@@ -175,6 +176,7 @@ struct sum *money_sums_get(struct sums *sums, struct slice key, tg_ms end, tg_mi
     sum->key_n = key.n;
     sum->hash = hash;
     sum->end = end;
+    sum->block.amount = TG_NUMBER_MAX;
     hash_table_insert(&sums->table, hash)->item = sum;
     TAILQ_INSERT_TAIL(&sums->ring, sum, ring);
     money_sums_spend(sums, sum, settled);
@@ -191,5 +193,7 @@ void money_sums_remove(struct sums *sums, struct sum *sum)
     TAILQ_REMOVE(&sums->ring, sum, ring);
     remote_money_sums_count(sums, sum, -1);
     assert(sums->table.n > 0 || (sums->unacked == 0 && sums->unacked_micro == 0));
+    free(sum->block.memory);
+    free(sum->block.written_off);
     free(sum);
 }

@@ -32,6 +32,38 @@
 
 #define SUM_GRACE_MS INT64_C(3600000) /* a window is kept so long: calls still settle */
 
+/* What this process may spend of a window without asking: remote_money_blocks.c. Numbers are
+ * those of asks, counted over all windows. */
+struct sum_block {
+    TAILQ_ENTRY(sum) list; /* windows that have blocks, or want some */
+    bool is_active;        /* it is in that list, and pinned for it */
+    bool is_heard;         /* what follows was heard at all, and no script without blocks since */
+    bool is_short;         /* the last answer gave less than was needed */
+    bool gives_back;       /* an ask that lowers `leased` is in flight, and no other */
+    bool is_watched;       /* a call was refused by what is known here */
+    bool takes_over;       /* what earlier processes of this ledger held is to be dropped */
+    unsigned in_flight;    /* asks */
+    tg_micro amount;       /* the least that is enforced; TG_NUMBER_MAX: nothing is */
+    tg_micro leased;       /* all that may be used here in this window, settled or not */
+    tg_micro e;            /* the block as Redis has it */
+    tg_micro held;         /* by claims that took it from the block */
+    tg_micro granted;      /* what was to spare when that was heard */
+    tg_ms short_until;     /* money is short: nothing is kept that is not needed */
+    tg_micro others_used, others_settled;
+    int64_t asked, heard, failed; /* the last of each kind */
+    int64_t wait_mark;            /* asks from this number on have what is needed by all who wait */
+    tg_micro waiting;             /* needed by claims that wait */
+    tg_micro taken;               /* since `rated_at` */
+    double rate;                  /* micro-dollars a ms that are taken */
+    tg_ms rated_at, touched_at, asked_at;
+    tg_micro largest, recent; /* reservations: the largest of the last two spans */
+    tg_ms recent_at;
+    int64_t epoch, version; /* what Redis said of its hash last */
+    uint64_t retold;        /* remote_money.retell, when it was last told what is remembered */
+    char *memory;           /* what others have, to be told if Redis forgets it; or null */
+    char *written_off;      /* those that an operator says are dead; or null */
+};
+
 struct sum {
     TAILQ_ENTRY(sum) ring;
     uint64_t hash;
@@ -39,8 +71,7 @@ struct sum {
 
     tg_micro own, seen, lost;
     tg_micro acked;
-    tg_micro held;                 /* by tickets of this node, and `adopted` */
-    tg_micro adopted;              /* everyone's: by calls of processes that were taken over from */
+    tg_micro held;                 /* by tickets of this process */
     tg_micro settled, outstanding; /* all nodes together, as heard last */
     bool known;                    /* heard at all */
     bool updating;                 /* an update of its own is in flight */
@@ -48,12 +79,7 @@ struct sum {
     uint32_t lowered;              /* how often the total has fallen */
     uint32_t pins;
 
-    /* Only in a window of everyone's budget: remote_money_blocks.c. */
-    bool everyone;
-    bool is_short; /* the last lease was less than wanted */
-    tg_micro leased;
-    tg_ms leased_until, short_until;
-    tg_micro others_used, others_settled;
+    struct sum_block block;
 
     size_t key_n;
     char key[]; /* name of the hash; with SUM_SET_BYTES more, of the set */
@@ -82,10 +108,11 @@ static inline bool sum_is_unacked(const struct sum *sum)
     return sum_total(sum) > sum->acked;
 }
 
-/* What this node uses of a window. */
+/* What this process uses of a window, as far as blocks are concerned: what is reserved without them
+ * is known to Redis by itself. */
 static inline tg_micro sum_used(const struct sum *sum)
 {
-    return num_add(sum_total(sum), sum->held);
+    return num_add(sum_total(sum), sum->block.held);
 }
 
 /* How long Redis is to keep it, from now on. */

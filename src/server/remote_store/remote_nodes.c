@@ -86,8 +86,11 @@ static void remote_nodes_answered(struct redis_ask *ask, const struct redisReply
     nodes->in_flight = false;
     if (!reply && !nodes->gone)
         net_timer_set(nodes->options.loop, &nodes->timer, num_min(nodes->options.every, RETRY));
-    if (nodes->gone || redis_reply_is_error(reply) || redis_reply_n(reply) != 3)
+    if (nodes->gone || redis_reply_is_error(reply) || redis_reply_n(reply) != 4)
         return;
+    if (nodes->knows_time && redis_reply_integer(redis_reply_at(reply, 3), 1) == 0 &&
+        nodes->options.forgotten)
+        nodes->options.forgotten(nodes->options.context);
     remote_nodes_learn(nodes, redis_reply_integer(redis_reply_at(reply, 0), 1),
                        redis_reply_integer(redis_reply_at(reply, 1), 0),
                        redis_reply_integer(redis_reply_at(reply, 2), 0));

@@ -28,6 +28,9 @@ struct remote_nodes_options {
     tg_ms every;                   /* between two beats; default 1000 */
     tg_ms ttl;                     /* without a beat it is gone; default 5000 */
     remote_nodes_changed *changed; /* may be null */
+    /* Redis does not know this node any more, which beat before: it has lost its data, or this
+     * node was not heard for `ttl`. May be null. */
+    void (*forgotten)(void *context);
     void *context;
 };
 

@@ -348,7 +348,7 @@ static void predecessor_speaks(void *arg, unsigned events)
         predecessor_gone(predecessor);
 }
 
-/* What predecessors settle comes to Redis from the books of this process. */
+/* Predecessors settle through the same ledger, and hold blocks of their own. */
 static void share_ledger(struct control *control, tg_ms now)
 {
     bool shared = !LIST_EMPTY(&control->predecessors);
@@ -522,8 +522,10 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
 {
     struct gateway *gateway = control->gateway;
 
-    if (takeover == NULL)
+    if (takeover == NULL) {
+        share_ledger(control, clock_now_ms(&gateway->clock)); /* with nobody */
         return true;
+    }
     struct predecessor *predecessor = predecessor_new(takeover, control);
     if (predecessor == NULL)
         return problem_fail(problem, "takeover: no memory");

@@ -1,83 +1,213 @@
--- money_block.lua - how much of a budget of everyone a node may use by itself.
+-- money_block.lua - how much of a budget a process may spend by itself.
 --
---     KEYS  for each window its hash
---     ARGV  now (ms; 0: Redis's), ledger, number of this ask, ttl (ms),
---           for each window: amount, used by the node (settled and reserved), needed, wanted,
---           told by the ledger, how long to keep it (ms)
---     reply 0 and its number: an ask came before that is not older; or 1, the nodes alive,
---           for each window: leased, used by the others, settled by all, of the ledger before
+--     KEYS  for each window its hash; all of one root
+--     ARGV  now (ms; 0: Redis's), ledger, process, number of this ask, 1: no other process settles
+--           through this ledger, gateways alive,
+--           for each window: amount, settled through the ledger, held (by calls in flight), kept
+--           besides, 1: what is above these two is given back, needed on top, wanted beyond that,
+--           the largest reservation, epoch and version that the process knows, what it remembers
+--           of the others ("": nothing to tell), how long to keep the window (ms)
+--     reply for each window eight numbers: a verdict, block, used by the others, settled by all,
+--           of the ledger before, 1: money is short, epoch, version;
+--           then for each window what others have, to be remembered
 --
--- The hash is that of a window (l:LEDGER, s), and for each node that is alive
+-- Beside what money_window.lua says, the hash of a window has
 --
---     g:LEDGER   leased: all that it may use in this window, settled or not
---     t:LEDGER   when it was last heard
---     q:LEDGER   the number of its last ask: one from a dead connection must not undo a later one
+--     e:LEDGER.PROCESS   a block: what that process holds or may still spend
+--     q:LEDGER.PROCESS   the number of its last ask: one from a dead connection must not undo a later one
+--     b                  the sum of all blocks
+--     epoch, version     when the hash was made (us), and how many asks have been answered in it
+--     born               the same in ms, by the clock that counts here
+--     quiet              until then (ms) nothing is granted: money of others may have been forgotten
 --
---     used = sum over nodes of max(leased, settled) <= amount, but for what nodes used beyond it
+--     used = settled + outstanding + blocks <= amount, but for what calls used beyond it
 --
--- What a node has used is its own, whatever the amount. What it was leased it keeps as long as it
--- wants it: only the node knows how much of it is in use by now. Of the rest it gets what it
--- needs, and beyond that at most an even part. A node that was not heard for longer than ttl uses
--- nothing any more (it keeps to that by its own clock): its lease falls to what it has settled.
+-- What a process settles leaves its block as it enters the sum: both are told by one ask. A block
+-- ends by the word of its ledger alone, never by time, for calls in flight are billed whoever has
+-- died: by its process; or by the next process with that ledger, whose sum has what was spent.
+--
+-- Verdicts: 0 a newer ask has been answered (`block` is its number); 1 `block` counts from now on;
+-- 2 the server has forgotten something: ask again, and tell what is remembered; 3 the same, and
+-- nothing is granted yet.
 -- include: money_window.lua
 
 local now = time_of(ARGV[1])
-local ledger, number, ttl = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local ledger, me = ARGV[2], ARGV[2] .. '.' .. ARGV[3]
+local number, alone, nodes = tonumber(ARGV[4]), ARGV[5] == '1', math.max(tonumber(ARGV[6]), 1)
 
-for _, hash in ipairs(KEYS) do
-    local last = tonumber(redis.call('HGET', hash, 'q:' .. ledger)) or 0
-    if number <= last then
-        return {0, last}
-    end
-end
+-- Processes that are alive have so long to say what they have, once a server has lost data.
+local QUIET = 3000
 
--- The others of a window: what they use, what they settled, how many are alive.
-local function others_of(hash)
-    local all, nodes = redis.call('HGETALL', hash), {}
+-- Remembered by a process, at most.
+local MEMORY = 16384
+
+local function fields_of(hash)
+    local all, fields = redis.call('HGETALL', hash), {}
     for i = 1, #all, 2 do
-        local kind, id = string.sub(all[i], 1, 2), string.sub(all[i], 3)
-        if (kind == 'l:' or kind == 'g:' or kind == 't:') and id ~= ledger then
-            nodes[id] = nodes[id] or {}
-            nodes[id][kind] = tonumber(all[i + 1])
-        end
+        fields[all[i]] = all[i + 1]
     end
-    local used, alive = 0, 0
-    for id, node in pairs(nodes) do
-        local leased = node['g:'] or 0
-        if node['t:'] and node['t:'] + ttl > now then
-            alive = alive + 1
-        else
-            leased = 0
-            redis.call('HDEL', hash, 'g:' .. id, 't:' .. id, 'q:' .. id)
-        end
-        used = math.min(MAX, used + math.max(leased, node['l:'] or 0))
-    end
-    return used, alive
+    return fields
 end
 
-local reply, alive = {1, 1}, 0
+local function number_of(window, field)
+    return tonumber(window.fields[field]) or 0
+end
+
+local function set(window, field, value)
+    redis.call('HSET', window.hash, field, value)
+    window.fields[field] = value
+end
+
+local function set_block(window, process, money)
+    window.blocks = window.blocks + money - number_of(window, 'e:' .. process)
+    set(window, 'e:' .. process, money)
+    set(window, 'b', window.blocks)
+end
+
+local function tell(window, of, told)
+    window.before = number_of(window, 'l:' .. of)
+    window_tell(window, of, told, window.keep)
+    window.fields['l:' .. of] = math.max(window.before, told)
+end
+
+-- What another process has heard of the others: sums merge by max(), blocks by their numbers. And what an
+-- operator has written off, unless it has been heard since.
+local function restore(window, memory)
+    for kind, id, at, money in string.gmatch(memory, '(%a) (%S+) (%d+) (%d+);') do
+        money, at = tonumber(money), tonumber(at)
+        if kind == 'l' then
+            tell(window, id, money)
+        elseif kind == 'e' and id ~= me and at > number_of(window, 'q:' .. id) then
+            set_block(window, id, money)
+            set(window, 'q:' .. id, at)
+        elseif kind == 'w' and id ~= me and at >= number_of(window, 'q:' .. id) then
+            set_block(window, id, 0)
+            set(window, 'q:' .. id, at + 1)
+        end
+    end
+end
+
+local function remember(window)
+    local list = {}
+    for field, value in pairs(window.fields) do
+        local kind, id = string.sub(field, 1, 2), string.sub(field, 3)
+        if kind == 'l:' then
+            list[#list + 1] = string.format('l %s 0 %.0f;', id, value)
+        elseif kind == 'e:' and id ~= me then
+            list[#list + 1] = string.format('e %s %.0f %.0f;', id, number_of(window, 'q:' .. id), value)
+        end
+    end
+    local memory = table.concat(list)
+    return #memory <= MEMORY and memory or ''
+end
+
+-- Earlier processes of this ledger have ended, and it has said what they spent.
+local function drop_predecessors(window)
+    local gone = {}
+    for field, value in pairs(window.fields) do
+        local id = string.sub(field, 3)
+        if string.sub(field, 1, 2) == 'e:' and id ~= me and
+            string.sub(id, 1, #ledger + 1) == ledger .. '.' then
+            window.blocks = window.blocks - (tonumber(value) or 0)
+            gone[#gone + 1] = id
+        end
+    end
+    for _, id in ipairs(gone) do
+        redis.call('HSET', window.hash, 'b', window.blocks)
+        redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id)
+        window.fields['e:' .. id] = nil
+    end
+end
+
+local function answer(window, verdict, block, short)
+    local used = window.settled + window.outstanding + window.blocks
+    local own = number_of(window, 'l:' .. ledger) + number_of(window, 'e:' .. me)
+    return {verdict, block, math.max(0, math.min(MAX, used - own)), window.settled, window.told_before,
+            short and 1 or 0, number_of(window, 'epoch'), number_of(window, 'version')}
+end
+
+local function ask(window, at)
+    local function argument(i)
+        return tonumber(ARGV[at + i])
+    end
+    local amount, told, held, kept = argument(1), argument(2), argument(3), argument(4)
+    local gives_back, needed, wanted = argument(5) == 1, argument(6), argument(7)
+    local largest, epoch, version = argument(8), argument(9), argument(10)
+    local memory = ARGV[at + 11]
+    local last = number_of(window, 'q:' .. me)
+
+    window.told_before = number_of(window, 'l:' .. ledger)
+    if number <= last then
+        return answer(window, 0, last)
+    end
+    local lost = epoch > 0 and (number_of(window, 'epoch') ~= epoch or
+                     number_of(window, 'version') < version)
+    if lost and memory == '' then
+        return answer(window, 2, 0)
+    end
+    -- Whoever comes to a loss when the others have long spoken need not make them wait again.
+    local fresh = window.fields['epoch'] == nil
+    if lost and (fresh or number_of(window, 'epoch') == epoch or
+                     (number_of(window, 'quiet') == 0 and number_of(window, 'born') + QUIET > now)) then
+        set(window, 'quiet', now + QUIET)
+    end
+    if fresh then
+        local time = redis.call('TIME')
+        set(window, 'epoch', tonumber(time[1]) * 1000000 + tonumber(time[2]))
+        set(window, 'born', now)
+    end
+    restore(window, memory)
+    tell(window, ledger, told)
+    if alone then
+        drop_predecessors(window)
+    end
+
+    -- What the process keeps for certain. If it is not known here, what it has is taken from what is left.
+    local had = number_of(window, 'e:' .. me)
+    local others = window.settled - number_of(window, 'l:' .. ledger) + window.outstanding +
+                       window.blocks - had
+    local rest = math.max(0, amount - others - number_of(window, 'l:' .. ledger))
+    local base = math.max(held, had)
+    if last == 0 then
+        base = math.max(held, math.min(held + kept, rest))
+    elseif gives_back then
+        base = math.max(held, math.min(had, held + kept))
+    end
+    local room = math.max(0, rest - base)
+    local quiet = number_of(window, 'quiet') > now
+    local short = room < math.max(nodes * largest, amount / 50)
+    local block = base
+    if not quiet then
+        block = math.max(block, math.min(base + room, held + needed))
+        if not short then
+            local extra = math.min(wanted, math.floor((room - (block - base)) / (2 * nodes)))
+            block = math.max(block, math.min(base + room, held + needed + extra))
+        end
+    end
+    set_block(window, me, block)
+    set(window, 'q:' .. me, number)
+    set(window, 'version', math.max(number_of(window, 'version'), version) + 1)
+    redis.call('PEXPIRE', window.hash, window.keep)
+    if quiet and block < held + needed then
+        return answer(window, 3, block)
+    end
+    return answer(window, 1, block, short and not quiet)
+end
+
+local ASK = 12
+local reply, memories = {}, {}
 for i, hash in ipairs(KEYS) do
-    local at = 4 + 6 * (i - 1)
-    local amount, used = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-    local needed, wanted = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
-    local found = redis.call('HMGET', hash, 's', 'l:' .. ledger, 'g:' .. ledger, 't:' .. ledger)
-    local window = {hash = hash, settled = tonumber(found[1]) or 0, before = tonumber(found[2]) or 0}
-    window_tell(window, ledger, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]))
-
-    local others, living = others_of(hash)
-    local had = (tonumber(found[4]) or 0) + ttl > now and tonumber(found[3]) or 0
-    local leased = math.max(used, window.before, math.min(wanted, had))
-    local room = math.max(0, amount - others - leased)
-    local even = math.min(wanted - leased, math.floor(room / (living + 1)))
-    leased = leased + math.max(0, math.min(room, math.max(needed - leased, even)))
-    redis.call('HSET', hash, 'g:' .. ledger, leased, 't:' .. ledger, now, 'q:' .. ledger, number)
-    redis.call('PEXPIRE', hash, tonumber(ARGV[at + 6]))
-
-    alive = math.max(alive, living + 1)
-    reply[#reply + 1] = leased
-    reply[#reply + 1] = others
-    reply[#reply + 1] = window.settled
-    reply[#reply + 1] = window.before
+    local at = 6 + ASK * (i - 1)
+    local fields = fields_of(hash)
+    local window = {hash = hash, fields = fields, keep = tonumber(ARGV[at + ASK]),
+                    settled = tonumber(fields['s']) or 0, outstanding = tonumber(fields['o']) or 0,
+                    blocks = tonumber(fields['b']) or 0}
+    for _, each in ipairs(ask(window, at)) do
+        reply[#reply + 1] = each
+    end
+    memories[i] = remember(window)
 end
-reply[2] = alive
+for _, memory in ipairs(memories) do
+    reply[#reply + 1] = memory
+end
 return reply

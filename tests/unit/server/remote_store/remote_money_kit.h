@@ -81,6 +81,7 @@ struct money_node {
     struct spending *spending;
     struct remote_money *money;
     struct remote_money_port *port;
+    bool blocks; /* its calls are decided by blocks: two tiers */
 };
 
 /* Time limits are long and the work beside calls is done often, unless a test says otherwise. */
@@ -190,7 +191,7 @@ KIT void money_ask(struct money_call *call, struct money_node *node,
                    const struct spending_call *what, tg_ms now)
 {
     *call = (struct money_call){.node = node};
-    call->ask = remote_money_reserve(node->port, what, now, money_decided, call);
+    call->ask = remote_money_reserve(node->port, what, node->blocks, now, money_decided, call);
     assert_non_null(call->ask);
     assert_false(call->decided);
 }

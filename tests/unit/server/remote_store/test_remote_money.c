@@ -356,23 +356,27 @@ static void a_share_of_what_was_left_is_decided_without_redis(void **state)
     /* 11000 were left when the second node last heard: half of that is its own. */
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(
-            remote_money_local(nodes[1].port, &what, 2, NOW, &answer, &tickets[i]), TG_OK);
+            remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[i]), TG_OK);
         assert_non_null(tickets[i]);
     }
-    assert_int_equal(remote_money_local(nodes[1].port, &what, 2, NOW, &answer, &tickets[2]), TG_OK);
+    assert_int_equal(
+        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
     assert_null(tickets[2]);
     assert_true(answer.contended);
     remote_money_settle(tickets[0], 2000, NOW);
     remote_money_settle(tickets[1], 1500, NOW);
-    assert_int_equal(remote_money_local(nodes[1].port, &what, 2, NOW, &answer, &tickets[2]), TG_OK);
+    assert_int_equal(
+        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
     assert_non_null(tickets[2]);
     remote_money_settle(tickets[2], 1999, NOW);
     what.money = 2;
-    assert_int_equal(remote_money_local(nodes[1].port, &what, 2, NOW, &answer, &tickets[2]), TG_OK);
+    assert_int_equal(
+        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
     assert_null(tickets[2]);
     assert_false(answer.contended);
     /* Who lets everything through still counts it. */
-    assert_int_equal(remote_money_local(nodes[1].port, &what, 0, NOW, &answer, &tickets[2]), TG_OK);
+    assert_int_equal(
+        remote_money_local(nodes[1].port, &what, false, 0, NOW, &answer, &tickets[2]), TG_OK);
     remote_money_settle(tickets[2], 2, NOW);
     assert_int_equal(money_stats(&nodes[1]).unacked_micro, 5501);
 

@@ -146,7 +146,7 @@ static void an_idle_node_gives_back_what_it_does_not_use(void **state)
     }
     assert_true(money_stats(&nodes[0]).leased > 623);
     /* Nobody calls it; time goes on. */
-    for (int i = 0; in_redis("g:00000000000000a0") != 623; i++) {
+    for (int i = 0; in_redis("e:00000000000000a0.n0") != 123; i++) {
         assert_true(i < 400);
         now += 100;
         atomic_store(&nodes[0].money->latest, now);
@@ -174,20 +174,34 @@ static void a_node_that_leaves_gives_back_what_it_does_not_use(void **state)
         struct money_call call = reserve_at(&node, 500, now);
         remote_money_settle(call.ticket, 5, now);
     }
-    assert_true(in_redis("g:00000000000000a0") > 500);
+    assert_true(in_redis("e:00000000000000a0.n0") > 500);
     remote_money_leave(node.money);
-    money_until(&node, money_stats(&node).leased == money_stats(&node).leased_used &&
-                           money_stats(&node).unacked == 0);
-    money_until(&node, in_redis("g:00000000000000a0") == 500);
+    money_until(&node, money_stats(&node).untold == 0 && money_stats(&node).unacked == 0);
+    assert_int_equal(in_redis("e:00000000000000a0.n0"), 0);
+    assert_int_equal(in_redis("s"), 500);
     /* Calls that still come are decided, each by itself. */
     struct money_call call = reserve_at(&node, 500, now);
     assert_non_null(call.ticket);
     close_nodes(&node, 1);
 }
 
-static void the_block_of_a_dead_node_falls_to_what_it_has_settled(void **state)
+static void tick_until_told(struct money_node *node, tg_ms *now)
+{
+    do {
+        *now += 500;
+        atomic_store(&node->money->latest, *now);
+        net_loop_turn(node->kit.loop, true);
+    } while (money_stats(node).unacked > 0 || money_stats(node).untold > 0);
+}
+
+/* Calls of the dead are billed, whenever they end: no time gives back what it held. */
+static void what_a_dead_node_held_is_spent_until_its_ledger_tells(void **state)
 {
     struct money_node nodes[2];
+    struct remote_money_options options;
+    struct tg_problem problem;
+    struct money_call call;
+    tg_ms now = NOW + 3 * HOUR;
     (void)state;
 
     open_nodes(nodes, 2, 100000);
@@ -195,50 +209,57 @@ static void the_block_of_a_dead_node_falls_to_what_it_has_settled(void **state)
     remote_money_settle(spent.ticket, 15000, NOW);
     struct money_call held = reserve_at(&nodes[1], 70000, NOW + 1000);
     assert_non_null(held.ticket);
-    money_until(&nodes[1], money_stats(&nodes[1]).unacked == 0);
     money_node_kill(&nodes[1]);
-    struct money_call call = reserve_at(&nodes[0], 20000, NOW + 2000);
+    call = reserve_at(&nodes[0], 15001, now);
     assert_null(call.ticket);
     assert_true(call.answer.contended);
-    call = reserve_at(&nodes[0], 85001, NOW + 3 * MINUTE);
+    /* It comes back, and its books say 15000: with Redis, or with a journal. */
+    money_options(&options, "again", 0xa1);
+    options.lease_ttl = MINUTE;
+    money_node_open_with(&nodes[1], nodes[0].kit.loop, &server, money_books(NULL, &world, now),
+                         &options);
+    call = reserve_at(&nodes[1], 0, now);
+    remote_money_settle(call.ticket, 0, now);
+    assert_true(remote_money_adopt(nodes[1].money, now, &problem));
+    tick_until_told(&nodes[1], &now);
+    call = reserve_at(&nodes[0], 85001, now + 2000);
     assert_null(call.ticket);
-    assert_false(call.answer.contended);
-    call = reserve_at(&nodes[0], 85000, NOW + 3 * MINUTE);
+    call = reserve_at(&nodes[0], 85000, now + 4000);
     assert_non_null(call.ticket);
     close_nodes(nodes, 2);
 }
 
-/* A node without Redis has its block for as long as the others leave it to it, and no longer. */
-static void a_block_is_good_without_redis_until_it_ends(void **state)
+/* A node without Redis has its block, and nothing beyond, for the others may have the rest. */
+static void a_block_is_good_without_redis_and_nothing_else_is(void **state)
 {
     struct money_node node;
-    struct spending_call what = money_what(SOLO, NULL, 100);
+    struct spending_call what = money_what(SOLO, NULL, 500), more = money_what(SOLO, NULL, 2001);
     struct tg_money_answer answer;
     struct remote_money_ticket *ticket;
     tg_ms now = NOW;
     (void)state;
 
     open_nodes(&node, 1, 100000);
-    /* The state after calls of 20 micro-dollars a ms; time stands still, so it stays. */
-    node.money->blocks.rate = 20;
     struct money_call call = reserve_at(&node, 500, now);
     remote_money_settle(call.ticket, 500, now);
-    money_until(&node, money_stats(&node).leased >= 30000);
+    assert_int_equal(money_stats(&node).leased, 2500); /* four calls more */
     net_redis_kill(&server);
     money_until(&node, !redis_is_up(node.kit.redis, NULL));
-    call = money_must(&node, &what, now);
+    call = money_must(&node, &what, now + HOUR);
     assert_int_equal(call.err, TG_OK);
     assert_non_null(call.ticket);
     remote_money_settle(call.ticket, 100, now);
-    assert_int_equal(remote_money_local(node.port, &what, 1000, now, &answer, &ticket), TG_OK);
+    assert_int_equal(
+        remote_money_local(node.port, &what, true, 1000, now + HOUR, &answer, &ticket), TG_OK);
     assert_non_null(ticket);
     remote_money_settle(ticket, 0, now);
-    call = money_must(&node, &what, now + MINUTE);
+    assert_int_equal(
+        remote_money_local(node.port, &more, true, 1, now + HOUR, &answer, &ticket),
+        TG_ERR_STORE);
+    call = money_must(&node, &more, now + HOUR);
     assert_int_equal(call.err, TG_ERR_STORE);
-    assert_int_equal(remote_money_local(node.port, &what, 1000, now + MINUTE, &answer, &ticket),
-                     TG_OK);
-    assert_null(ticket);
     net_redis_again(&server);
+    /* Redis is empty, and this node the one that knows: nothing more is granted for a while. */
     money_until(&node, in_redis("s") == 600);
     close_nodes(&node, 1);
 }
@@ -340,7 +361,6 @@ static void a_budget_that_is_removed_is_not_asked_for_any_more(void **state)
     world.tree.n_budgets = 0;
     assert_true(spending_change(node.spending, &world.tree, NOW, &problem));
     assert_non_null(reserve_at(&node, 1, NOW).ticket);
-    assert_int_equal(node.money->blocks.n, 0);
     /* What was reserved under it still settles. */
     remote_money_settle(call.ticket, 60, NOW);
     money_until(&node, in_redis("s") == 60);
@@ -357,8 +377,8 @@ static void what_was_used_beyond_the_amount_is_no_room_for_others(void **state)
     struct money_call first = reserve_at(&node, 500, NOW), second = reserve_at(&node, 500, NOW);
     remote_money_settle(first.ticket, 900, NOW);
     atomic_store(&node.money->latest, NOW + 2000);
-    money_until(&node, in_redis("g:00000000000000a0") == 1400);
-    money_until(&node, money_stats(&node).leased == 1400);
+    money_until(&node, in_redis("s") == 900 && in_redis("e:00000000000000a0.n0") == 500);
+    money_until(&node, money_stats(&node).unacked == 0);
     remote_money_settle(second.ticket, 0, NOW + 2000);
     struct money_call call = reserve_at(&node, 101, NOW + 2000);
     assert_null(call.ticket);
@@ -398,8 +418,8 @@ int main(void)
         cmocka_unit_test(most_calls_are_decided_without_redis),
         cmocka_unit_test(an_idle_node_gives_back_what_it_does_not_use),
         cmocka_unit_test(a_node_that_leaves_gives_back_what_it_does_not_use),
-        cmocka_unit_test(the_block_of_a_dead_node_falls_to_what_it_has_settled),
-        cmocka_unit_test(a_block_is_good_without_redis_until_it_ends),
+        cmocka_unit_test(what_a_dead_node_held_is_spent_until_its_ledger_tells),
+        cmocka_unit_test(a_block_is_good_without_redis_and_nothing_else_is),
         cmocka_unit_test(all_loops_of_a_node_share_its_block),
         cmocka_unit_test(a_loop_that_stands_still_does_not_stop_the_others),
         cmocka_unit_test(who_knows_that_redis_is_away_does_not_wait_for_a_block),

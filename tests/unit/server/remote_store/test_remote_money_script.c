@@ -9,7 +9,7 @@
 #include "server/remote_store/scripts.h"
 
 enum { WORDS_MAX = 64,
-       WORD_BYTES = 32 };
+       WORD_BYTES = 512 };
 
 static uint64_t seed;
 
@@ -44,6 +44,10 @@ static void number(struct eval *eval, long long value)
     snprintf(text, sizeof text, "%lld", value);
     say(eval, text);
 }
+
+/* What the last ask for a block was told to remember. */
+static char heard[512];
+static char heard_before[512];
 
 static void begin(struct eval *eval, const struct redis_script *script, size_t windows, size_t each)
 {
@@ -292,66 +296,188 @@ static void notes_may_come_twice_and_in_any_order(void **state)
     }
 }
 
-static size_t block(const char *ledger, long long sequence, long long now, long long used,
-                    long long needed, long long wanted, long long *numbers)
+/* One window of 1000. */
+struct block_call {
+    const char *ledger, *process, *memory;
+    long long number, now, told, held, kept, needed, wanted, largest, epoch, version;
+    bool alone, gives_back;
+};
+
+enum { VERDICT,
+       BLOCK,
+       OTHERS,
+       SETTLED,
+       BEFORE,
+       SHORT,
+       EPOCH,
+       VERSION };
+
+static void block(const struct block_call *words, long long *numbers)
 {
     struct eval eval;
 
     begin(&eval, &script_money_block, 1, 1);
-    number(&eval, now);
-    say(&eval, ledger);
-    number(&eval, sequence);
+    number(&eval, words->now ? words->now : 1);
+    say(&eval, words->ledger);
+    say(&eval, words->process ? words->process : "p");
+    number(&eval, words->number);
+    number(&eval, words->alone);
+    number(&eval, 2); /* gateways */
     number(&eval, 1000);
-    number(&eval, 1000); /* amount */
-    number(&eval, used);
-    number(&eval, needed);
-    number(&eval, wanted);
-    number(&eval, used);
+    number(&eval, words->told);
+    number(&eval, words->held);
+    number(&eval, words->kept);
+    number(&eval, words->gives_back);
+    number(&eval, words->needed);
+    number(&eval, words->wanted);
+    number(&eval, words->largest);
+    number(&eval, words->epoch);
+    number(&eval, words->version);
+    say(&eval, words->memory ? words->memory : "");
     number(&eval, 100000);
-    return run(&eval, numbers);
+    redisReply *reply =
+        redisCommandArgv(server.context, (int)eval.n, eval.words, eval.bytes);
+    assert_non_null(reply);
+    if (reply->type != REDIS_REPLY_ARRAY)
+        fail_msg("%s", reply->str);
+    assert_int_equal(reply->elements, 9);
+    for (size_t i = 0; i < 8; i++)
+        numbers[i] = reply->element[i]->integer;
+    if (numbers[VERDICT] == 1)
+        snprintf(heard, sizeof heard, "%s", reply->element[8]->str);
+    freeReplyObject(reply);
 }
+
+#define BLOCK_OF(numbers, ...) block(&(struct block_call){__VA_ARGS__}, numbers)
 
 static void an_old_ask_for_blocks_cannot_undo_a_newer(void **state)
 {
-    long long numbers[16];
+    long long numbers[8];
     (void)state;
 
     net_redis_do(&server, "FLUSHALL");
-    assert_int_equal(block("l1", 10, 1, 0, 600, 600, numbers), 6);
-    assert_int_equal(numbers[2], 600);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 10, .needed = 600);
+    assert_int_equal(numbers[VERDICT], 1);
+    assert_int_equal(numbers[BLOCK], 600);
     /* To give back, from a connection that is dead already. */
-    assert_int_equal(block("l1", 9, 1, 0, 0, 0, numbers), 2);
-    assert_int_equal(numbers[0], 0);
-    assert_int_equal(numbers[1], 10);
-    assert_int_equal(field("g:l1"), 600);
-    assert_int_equal(block("l2", 1, 1, 0, 500, 500, numbers), 6);
-    assert_int_equal(numbers[2], 400);
-    assert_int_equal(numbers[3], 600);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 9, .gives_back = true);
+    assert_int_equal(numbers[VERDICT], 0);
+    assert_int_equal(numbers[BLOCK], 10);
+    assert_int_equal(field("e:l1.p"), 600);
+    BLOCK_OF(numbers, .ledger = "l2", .number = 1, .needed = 500);
+    assert_int_equal(numbers[BLOCK], 400);
+    assert_int_equal(numbers[OTHERS], 600);
+    assert_int_equal(field("b"), 1000);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 11, .told = 250, .held = 40, .gives_back = true);
+    assert_int_equal(numbers[BLOCK], 40);
+    assert_int_equal(field("b"), 440);
+    assert_int_equal(field("s"), 250);
+    /* Settled twice, told twice. */
+    BLOCK_OF(numbers, .ledger = "l1", .number = 12, .told = 250, .held = 40, .gives_back = true);
+    assert_int_equal(numbers[BEFORE], 250);
+    assert_int_equal(field("s"), 250);
 }
 
-static void beyond_its_need_a_node_gets_an_even_part(void **state)
+static void beyond_its_need_a_process_gets_an_even_part_of_half_of_what_is_left(void **state)
+{
+    long long numbers[8];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    BLOCK_OF(numbers, .ledger = "l1", .number = 1, .needed = 40, .wanted = 1000, .largest = 10);
+    assert_int_equal(numbers[BLOCK], 40 + 960 / 4);
+    assert_int_equal(numbers[SHORT], 0);
+    BLOCK_OF(numbers, .ledger = "l2", .number = 1, .needed = 10, .wanted = 20, .largest = 10);
+    assert_int_equal(numbers[BLOCK], 30);
+    /* It keeps what it has, and gets nothing beyond its need when two of the largest are more
+     * than is left. */
+    BLOCK_OF(numbers, .ledger = "l2", .number = 2, .needed = 45, .wanted = 500, .largest = 400);
+    assert_int_equal(numbers[BLOCK], 45);
+    assert_int_equal(numbers[SHORT], 1);
+    /* What was used is used, also beyond the amount. */
+    BLOCK_OF(numbers, .ledger = "l1", .number = 2, .told = 950, .held = 200, .needed = 5);
+    assert_int_equal(numbers[BLOCK], 280);
+    BLOCK_OF(numbers, .ledger = "l2", .number = 3, .needed = 46);
+    assert_int_equal(numbers[BLOCK], 45);
+}
+
+static void a_block_ends_by_the_word_of_its_ledger_alone(void **state)
+{
+    long long numbers[8];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    BLOCK_OF(numbers, .ledger = "l1", .process = "old", .number = 7, .held = 700);
+    BLOCK_OF(numbers, .ledger = "l2", .number = 1, .now = 90000, .alone = true, .needed = 500);
+    assert_int_equal(numbers[BLOCK], 300);
+    /* Another process of that ledger, beside the first: both count. */
+    BLOCK_OF(numbers, .ledger = "l1", .process = "new", .number = 1, .now = 90000);
+    assert_int_equal(field("b"), 1000);
+    /* It is alone, and what the first spent is in the books. */
+    BLOCK_OF(numbers, .ledger = "l1", .process = "new", .number = 2, .told = 120, .alone = true,
+             .now = 90000);
+    assert_int_equal(field("b"), 300);
+    assert_int_equal(field("e:l1.old"), 0);
+    BLOCK_OF(numbers, .ledger = "l2", .number = 2, .now = 90000, .needed = 600);
+    assert_int_equal(numbers[BLOCK], 600);
+    assert_int_equal(numbers[OTHERS], 120);
+}
+
+static void what_a_server_forgot_is_told_again_of_the_dead_too(void **state)
+{
+    long long numbers[8], epoch, version;
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    BLOCK_OF(numbers, .ledger = "dead", .number = 5, .told = 100, .held = 300);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 1, .told = 50, .held = 20);
+    epoch = numbers[EPOCH];
+    version = numbers[VERSION];
+    assert_int_equal(numbers[OTHERS], 400);
+    memcpy(heard_before, heard, sizeof heard);
+    net_redis_do(&server, "FLUSHALL");
+    BLOCK_OF(numbers, .ledger = "l1", .number = 2, .now = 500, .told = 60, .held = 20,
+             .needed = 700, .epoch = epoch, .version = version);
+    assert_int_equal(numbers[VERDICT], 2);
+    assert_int_equal(field("b"), 0);
+    /* Granted is nothing until the others have had time to speak. */
+    BLOCK_OF(numbers, .ledger = "l1", .number = 3, .now = 500, .told = 60, .held = 20,
+             .needed = 700, .epoch = epoch, .version = version, .memory = heard_before);
+    assert_int_equal(numbers[VERDICT], 3);
+    assert_int_equal(numbers[BLOCK], 20);
+    assert_int_equal(numbers[OTHERS], 400);
+    assert_int_equal(field("s"), 160);
+    assert_int_equal(field("b"), 320);
+    epoch = numbers[EPOCH];
+    version = numbers[VERSION];
+    BLOCK_OF(numbers, .ledger = "l1", .number = 4, .now = 3500, .told = 60, .held = 20,
+             .needed = 700, .epoch = epoch, .version = version);
+    assert_int_equal(numbers[VERDICT], 1);
+    assert_int_equal(numbers[BLOCK], 1000 - 160 - 300);
+    /* Old hearsay does not undo what somebody says by himself. */
+    BLOCK_OF(numbers, .ledger = "dead", .number = 6, .now = 3500, .told = 110, .gives_back = true);
+    assert_int_equal(field("e:dead.p"), 0);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 5, .now = 3500, .told = 60, .epoch = 1,
+             .version = 1, .memory = heard_before, .gives_back = true);
+    assert_int_equal(field("e:dead.p"), 0);
+    assert_int_equal(field("b"), 0);
+    assert_int_equal(field("s"), 170);
+}
+
+/* Reservations without blocks stand beside them. */
+static void a_block_is_outstanding_for_those_who_have_none(void **state)
 {
     long long numbers[16];
     (void)state;
 
     net_redis_do(&server, "FLUSHALL");
-    block("l1", 1, 1, 0, 0, 0, numbers);
-    block("l2", 1, 1, 0, 0, 0, numbers);
-    block("l3", 1, 1, 0, 10, 1000, numbers);
-    assert_int_equal(numbers[1], 3);
-    assert_int_equal(numbers[2], 333);
-    block("l2", 2, 1, 0, 600, 1000, numbers);
-    assert_int_equal(numbers[2], 600);
-    /* It keeps what it has, whatever that is of the rest. */
-    block("l2", 3, 2, 50, 60, 600, numbers);
-    assert_int_equal(numbers[2], 600);
-    block("l2", 4, 2, 50, 60, 80, numbers);
-    assert_int_equal(numbers[2], 80);
-    /* What was used is used, also beyond the amount. */
-    block("l1", 2, 2, 900, 910, 1000, numbers);
-    assert_int_equal(numbers[2], 900);
-    block("l2", 5, 2, 80, 81, 100, numbers);
-    assert_int_equal(numbers[2], 80);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 1, .held = 700);
+    assert_int_equal(reserve("x", "l2", 1, 301, false, 1000, numbers), 0);
+    assert_int_equal(numbers[2], 1); /* contended */
+    assert_int_equal(reserve("x", "l2", 1, 300, false, 1000, numbers), 1);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 2, .needed = 800);
+    assert_int_equal(numbers[BLOCK], 700);
+    assert_int_equal(numbers[OTHERS], 300);
 }
 
 static void scripts_are_known_to_redis_by_their_sums(void **state)
@@ -379,7 +505,10 @@ int main(void)
         cmocka_unit_test(numbers_are_exact_to_the_last),
         cmocka_unit_test(notes_may_come_twice_and_in_any_order),
         cmocka_unit_test(an_old_ask_for_blocks_cannot_undo_a_newer),
-        cmocka_unit_test(beyond_its_need_a_node_gets_an_even_part),
+        cmocka_unit_test(beyond_its_need_a_process_gets_an_even_part_of_half_of_what_is_left),
+        cmocka_unit_test(a_block_ends_by_the_word_of_its_ledger_alone),
+        cmocka_unit_test(what_a_server_forgot_is_told_again_of_the_dead_too),
+        cmocka_unit_test(a_block_is_outstanding_for_those_who_have_none),
         cmocka_unit_test(scripts_are_known_to_redis_by_their_sums),
     };
 

@@ -39,6 +39,7 @@ struct market {
     _Atomic int64_t used, solo, team; /* used: settled and reserved of everyone's */
     _Atomic int64_t admitted, refused, wrong, done;
     tg_micro amount;
+    bool blocks;
 };
 
 static void was_decided(void *context, enum tg_err err, const struct tg_money_answer *answer,
@@ -87,7 +88,8 @@ static void work(void *context, size_t i, size_t round)
             settle_one(worker, draw_between(&draw, 0, 1000));
         worker->decided = false;
         struct remote_money_ask *ask =
-            remote_money_reserve(worker->node.port, &what, market->now, was_decided, worker);
+            remote_money_reserve(worker->node.port, &what, market->blocks, market->now,
+                                 was_decided, worker);
         if (draw_chance(&draw, 5)) {
             remote_money_cancel(ask);
             continue;
@@ -103,15 +105,17 @@ static void work(void *context, size_t i, size_t round)
         net_loop_turn(worker->node.kit.loop, true);
     /* Loops of a node live as long as it does: others may wait for what this one has asked. */
     atomic_fetch_add(&market->done, 1);
-    while (atomic_load(&market->done) < THREADS || worker->node.port->block.in_flight)
+    while (atomic_load(&market->done) < THREADS || worker->node.port->asks > 0)
         net_loop_turn(worker->node.kit.loop, true);
 }
 
-static void open_market(struct market *market, struct money_world *world)
+static void open_market(struct market *market, struct money_world *world, bool blocks)
 {
     struct clock clock;
 
+    net_redis_do(&server, "FLUSHALL");
     memset(market, 0, sizeof *market);
+    market->blocks = blocks;
     clock_init(&clock);
     market->now = clock_now_ms(&clock);
     market->amount = 250000;
@@ -161,13 +165,12 @@ static long long total(const char *account)
     return money_in_redis(&server, account, TG_PER_TOTAL, "s");
 }
 
-static void loops_of_two_nodes_spend_no_more_than_there_is(void **state)
+static void play(bool blocks)
 {
     struct market market;
     struct money_world world;
-    (void)state;
 
-    open_market(&market, &world);
+    open_market(&market, &world, blocks);
     crew_run(THREADS, 1, work, &market);
     assert_int_equal(market.wrong, 0);
     assert_true(market.solo + market.team <= market.amount);
@@ -176,20 +179,39 @@ static void loops_of_two_nodes_spend_no_more_than_there_is(void **state)
                   (long long)market.refused, (long long)(market.solo + market.team),
                   (long long)market.amount);
     assert_true(market.admitted > THREADS * CALLS / 8);
+    for (size_t i = 0; i < NODES; i++)
+        money_until(&market.workers[i].node, money_stats(&market.workers[i].node).unacked == 0);
     assert_int_equal(total(OF_SOLO), market.solo);
     assert_int_equal(total(OF_TEAM_B), market.team);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "o"), 0);
-    /* What everyone spent is told once a second, by one loop of each node. */
-    for (size_t i = 0; i < NODES; i++)
-        money_until(&market.workers[i].node, money_stats(&market.workers[i].node).unacked == 0);
     assert_int_equal(total(EVERYONE), market.solo + market.team);
+    /* Nobody calls any more: all that is left is anybody's. */
+    for (size_t i = 0; i < NODES; i++)
+        remote_money_leave(market.money[i]);
+    for (size_t i = 0; i < NODES; i++)
+        money_until(&market.workers[i].node, money_stats(&market.workers[i].node).untold == 0);
+    assert_int_equal(money_in_redis(&server, EVERYONE, TG_PER_TOTAL, "b"), 0);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "b"), 0);
     close_market(&market);
+}
+
+static void loops_of_two_nodes_spend_no_more_than_there_is(void **state)
+{
+    (void)state;
+    play(false);
+}
+
+static void so_they_do_with_blocks_of_all_budgets(void **state)
+{
+    (void)state;
+    play(true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_of_two_nodes_spend_no_more_than_there_is),
+        cmocka_unit_test(so_they_do_with_blocks_of_all_budgets),
     };
 
     return cmocka_run_group_tests(tests, start, stop_redis);
