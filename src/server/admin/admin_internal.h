@@ -33,6 +33,8 @@ void admin_topups_list_all(
 void admin_topups_drop_all(struct admin_call *call);
 void admin_credits_list(struct admin_call *call);
 void admin_credits_make(struct admin_call *call);
+void admin_blocks_list(struct admin_call *call);
+void admin_blocks_write_off(struct admin_call *call);
 void admin_keys_reset(struct admin_call *call);
 void admin_keys_reset_one(struct admin_call *call);
 void admin_keys_disable(struct admin_call *call);
