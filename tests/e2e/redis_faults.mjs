@@ -8,6 +8,7 @@ import { chat, keys, reason, send, until, world } from './kit.mjs';
 import {
     Caller,
     decided,
+    detour,
     fleet,
     patientFleet,
     PATIENT,
@@ -60,7 +61,7 @@ for (const [name, { lose, mend }] of Object.entries(FAULTS)) {
         await stored(gateway, 'down');
         assert.deepEqual(await ready(gateway), {
             status: 200,
-            text: 'ok; the store is down: limits local, budgets closed',
+            text: 'ok; the store is down: limits local, budgets local',
         });
         const lines = () => gateway.process.out.match(/the store is (away|back)/g) ?? [];
         await until('the log says so', () => lines().length >= 1);
@@ -111,7 +112,7 @@ test('money is closed without Redis, and what was spent is known when it comes b
     const { gateways, mock } = await fleet(t, 2, redis.url, {
         small: { price: { input: 0, output: 2 } },
         tenant: { budgets: [{ usd: (10 * COST) / 1e6, per: 'total' }] },
-        top: PATIENT,
+        top: { ...PATIENT, store_failure: { budget: 'closed' } },
     });
     for (let i = 0; i < 6; i++) assert.equal((await chat(gateways[i % 2])).status, 200);
     await Promise.all(gateways.map((gateway) => gateway.idle()));
@@ -137,6 +138,7 @@ test('calls that are refused for money while Redis is away owe nothing when it i
     const redis = await Redis.start(t);
     const { gateways } = await fleet(t, 1, redis.url, {
         tenant: { budgets: [{ usd: 100, per: 'total' }], rate: window(40) },
+        top: { store_failure: { budget: 'closed' } },
     });
     await answers(gateways[0], 200);
     redis.pause();
@@ -313,27 +315,6 @@ test('a Redis that forbids its scripts is told as away, and is back when it allo
     await stored(gateways[0], 'ok');
     await decidesAgain(gateways[0]);
 });
-
-/* A way to a server on which every answer takes its time. */
-async function detour(t, port) {
-    const way = { delay: 0 };
-    const server = net.createServer((near) => {
-        const far = net.connect(port, '127.0.0.1');
-        near.pipe(far);
-        far.on('data', (bytes) => setTimeout(() => near.write(bytes), way.delay));
-        for (const [one, other] of [
-            [near, far],
-            [far, near],
-        ]) {
-            one.on('error', () => {});
-            one.on('close', () => other.destroy());
-        }
-    });
-    await new Promise((done) => server.listen(0, '127.0.0.1', done));
-    t.after(() => server.close());
-    way.url = `redis://127.0.0.1:${server.address().port}`;
-    return way;
-}
 
 test('answers that are slow and not late: the third is not waited for beyond what two may take', async (t) => {
     const redis = await Redis.start(t);

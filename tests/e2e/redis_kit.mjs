@@ -2,6 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { chatBody, configure, freePort, Gateway, KEY, Mock, noSecrets, until } from './kit.mjs';
@@ -81,8 +82,9 @@ export class Redis {
 /* A limit so long that no test sees its end. */
 export const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
 
-/* `n` gateways in front of one mock, all with the same configuration but for what is each one's. */
-export async function fleet(t, n, store, { script, top, serve, ...change } = {}) {
+/* `n` gateways in front of one mock, all with the same configuration but for what is each one's. Every
+ * decision is Redis' own, unless `tiers` says that gateways lease blocks. */
+export async function fleet(t, n, store, { script, top, serve, tiers = false, ...change } = {}) {
     const mock = await Mock.start(script);
     const folders = [];
     const gateways = [];
@@ -102,7 +104,7 @@ export async function fleet(t, n, store, { script, top, serve, ...change } = {})
         folders.push(folder);
         const config = configure(mock, folder, {
             ...change,
-            top: { workers: 1, store, ...top },
+            top: { workers: 1, store, two_tier: { enabled: tiers }, ...top },
         });
         gateways.push(await Gateway.start(config, folder, serve));
     }
@@ -205,4 +207,32 @@ export async function decided(gateways, what, by) {
             all +=
                 (await gateway.metrics(`what="${what}"`, `by="${by}"`)).store_decisions_total ?? 0;
     return all;
+}
+
+/* A way to a server on which every answer takes its time; one of `late` in a hundred takes `slow` ms. */
+export async function detour(t, port) {
+    const way = { delay: 0, late: 0, slow: 0 };
+    let n = 0;
+    const server = net.createServer((near) => {
+        const far = net.connect(port, '127.0.0.1');
+        near.pipe(far);
+        let last = 0;
+        far.on('data', (bytes) => {
+            const late = way.late > 0 && ++n % Math.round(100 / way.late) === 0;
+            /* Answers of one connection never overtake each other. */
+            last = Math.max(last, performance.now() + (late ? way.slow : way.delay));
+            setTimeout(() => near.write(bytes), Math.max(0, last - performance.now()));
+        });
+        for (const [one, other] of [
+            [near, far],
+            [far, near],
+        ]) {
+            one.on('error', () => {});
+            one.on('close', () => other.destroy());
+        }
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => server.close());
+    way.url = `redis://127.0.0.1:${server.address().port}`;
+    return way;
 }

@@ -28,8 +28,8 @@ static const struct schema_key listen_keys[] = {
 static const struct schema_key failure_keys[] = {
     WORD("limits", "local|open|closed", "local", AT(config_store, limits),
          "limits and keys while the store is down; local: this node's share of each"),
-    WORD("budget", "local|open|closed", "closed", AT(config_store, budget),
-         "money while the store is down"),
+    WORD("budget", "local|open|closed", "local", AT(config_store, budget),
+         "money while the store is down; local: what this node has leased, or its share"),
     END,
 };
 
@@ -109,9 +109,9 @@ static const struct schema_key retry_keys[] = {
 static const struct schema_key two_tier_keys[] = {
     {.name = "enabled",
      .kind = SCHEMA_BOOL,
-     .otherwise = "false",
+     .otherwise = "true",
      .offset = AT(config_store, two_tier),
-     .help = "lease blocks of units from the store and decide locally"},
+     .help = "lease blocks of units and money from the store and decide locally"},
     DURATION(
         "block", 1, "100ms", AT(config_store, block),
         "size of the first block, as a span of the limit's rate; later blocks adapt to demand"),
@@ -220,7 +220,7 @@ static const struct schema_key root_keys[] = {
      .kind = SCHEMA_DURATION,
      .min = 1,
      .max = 10000,
-     .otherwise = "25ms",
+     .otherwise = "200ms",
      .offset = AT(config, store.timeout),
      .help = "timeout for a request to the store; after that `store_failure` applies"},
     SECTION("store_tls", &store_tls, AT(config, store), "TLS settings for `rediss://`"),
