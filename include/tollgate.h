@@ -779,7 +779,9 @@ struct tg_gate_config {
     struct tg_policy *policy; /* borrowed; null: every call is worth it; default null */
     enum tg_mode policy_mode;
 
-    tg_ms lease_ttl;        /* a lease that is not renewed expires after this; default 600000 */
+    tg_ms lease_ttl;        /* a lease that is not renewed expires so long after the call was
+                               admitted; while it is decided it has 10 min, or this if it is
+                               longer; default 600000 */
     int64_t max_learned;    /* kinds of calls whose mean usage is remembered, 0 to 2^24; one that is
                                new replaces one that was not used lately; default 65536 */
     struct tg_store *store; /* where rate and cost are decided; borrowed; null: none */

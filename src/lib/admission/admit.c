@@ -46,6 +46,16 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
     return ticket;
 }
 
+/* A call that is still to be decided ends by itself, too, should its owner forget it. But its body
+ * may have to be read, its turn to come at other slots, and a store to answer: a short lease, which
+ * begins when the call is admitted, leaves no time for that. */
+static void set_end_undecided(struct tg_gate *gate, struct ticket *ticket)
+{
+    static const tg_ms DECIDING_MS = 600000;
+
+    gate_set_end(gate, ticket, num_add(gate->latest, num_max(DECIDING_MS, ticket->lease_ttl)));
+}
+
 /* Whether this call will hold something, or be settled. */
 static bool needs_ticket(const struct passage *passage)
 {
@@ -93,7 +103,10 @@ static void admit_hold(struct passage *passage, struct ticket *ticket)
         ticket->factor = answer->factor;
         ticket->would_deny = (uint16_t)answer->would_deny;
     }
-    gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+    if (passage->remote)
+        set_end_undecided(gate, ticket);
+    else
+        gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
     answer->lease = ticket_lease(ticket);
     answer->deadline = gate_to_caller(gate, ticket->deadline);
 }
@@ -191,6 +204,10 @@ static enum tg_err confirm(const struct passage *passage)
     if (ticket && ticket->state == TICKET_ASKING) {
         ticket->state = TICKET_ADMITTED;
         ticket->charged_at = passage->now;
+        if (gate->remote_store) {
+            gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+            passage->answer->deadline = gate_to_caller(gate, ticket->deadline);
+        }
     } else {
         err = TG_ERR_STALE;
         if (ticket)
@@ -485,7 +502,7 @@ enum tg_err tg_gate_precheck(struct tg_gate *gate, const struct tg_call *call, t
         gate_drop(gate, ticket);
     } else if (ticket) {
         ticket->would_deny = (uint16_t)made.would_deny;
-        gate_set_end(gate, ticket, num_add(gate->latest, ticket->lease_ttl));
+        set_end_undecided(gate, ticket);
         made.lease = ticket_lease(ticket);
         made.deadline = gate_to_caller(gate, ticket->deadline);
     }

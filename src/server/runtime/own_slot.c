@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+enum { DECIDING_MS = 600000 }; /* a gate gives a call so long to be decided, too */
+
 static void end_run(struct admission_run *run, tg_ms now)
 {
     struct tg_release release;
@@ -59,7 +61,8 @@ enum admission_state own_slot_admit(struct own_slot *own, struct admission_run *
     own->call.tenant_bytes = call->tenant_bytes;
     own->call.weight = call->weight;
     own->call.deadline = call->deadline;
-    own->call.lease_ttl = call->lease_ttl;
+    /* Its owner ends it with the gate's lease, which begins when the gate has admitted the call. */
+    own->call.lease_ttl = call->lease_ttl > 0 ? call->lease_ttl + DECIDING_MS : 0;
     own->call.waiter = call->waiter;
     state = admission_run_admit(&own->run, now, answer);
     if (state == ADMISSION_WAITING)

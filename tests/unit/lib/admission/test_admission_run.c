@@ -421,14 +421,33 @@ static void lease_that_expired_while_asking_is_refunded(void **state)
 
     (void)state;
     owner_open_in(&owner, ADMISSION_ASKING);
+    tg_gate_tick(owner.gate, NOW + 600000);
+    owner.questions = 0;
+    owner.charges = 1;
+    assert_int_equal(
+        admission_run_store_answered(&owner.run, NOW + 600000, TG_OK, &axes, &owner.answer),
+        ADMISSION_FAILED);
+    assert_int_equal(owner.run.err, TG_ERR_STALE);
+    assert_int_equal(owner.refunded, 1);
+    owner_close(&owner, NOW + 600000);
+}
+
+/* The lease begins when the store has answered. */
+static void a_lease_shorter_than_the_answer_takes_is_whole(void **state)
+{
+    struct tg_axes axes = axes_of(true);
+    struct owner owner;
+
+    (void)state;
+    owner_open_in(&owner, ADMISSION_ASKING);
     tg_gate_tick(owner.gate, NOW + 20000);
     owner.questions = 0;
     owner.charges = 1;
     assert_int_equal(
         admission_run_store_answered(&owner.run, NOW + 20000, TG_OK, &axes, &owner.answer),
-        ADMISSION_FAILED);
-    assert_int_equal(owner.run.err, TG_ERR_STALE);
-    assert_int_equal(owner.refunded, 1);
+        ADMISSION_ADMITTED);
+    assert_int_equal(owner.answer.deadline, NOW + 30000);
+    assert_int_equal(tg_gate_next_deadline(owner.gate), NOW + 30000);
     owner_close(&owner, NOW + 20000);
 }
 
@@ -668,6 +687,7 @@ int main(void)
         cmocka_unit_test(wait_that_cannot_go_on_is_over),
         cmocka_unit_test(abandoned_question_is_withdrawn_and_frees_the_slot),
         cmocka_unit_test(lease_that_expired_while_asking_is_refunded),
+        cmocka_unit_test(a_lease_shorter_than_the_answer_takes_is_whole),
         cmocka_unit_test(late_no_and_late_error_charge_nothing),
         cmocka_unit_test(refused_outcome_refunds_and_others_settle),
         cmocka_unit_test(precheck_counts_the_peer_once),

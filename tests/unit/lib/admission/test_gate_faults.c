@@ -56,6 +56,8 @@ static const char *const fault_names[FAULT_COUNT] = {
 };
 
 /* What the call holds when it fails. */
+enum { DECIDED_BY = 600000 }; /* ms in which a call has to be decided */
+
 enum { HOLD_PEER = 1,
        HOLD_SLOT = 2,
        HOLD_SETS = 4 };
@@ -434,11 +436,11 @@ static void play_script(size_t number, unsigned hold, enum path path)
         assert_int_equal(stats.peer_calls, 0);
     }
     if (arrives == AFTER_EXPIRY || arrives == NEVER)
-        tg_gate_tick(gate, NOW + 500);
+        tg_gate_tick(gate, NOW + DECIDED_BY);
     for (int i = 0; i < scripts[number].times; i++) {
         struct remote_answer did =
             remote_execute(&remote, NOW + 2, scripts[number].says == SAYS_ERROR);
-        enum tg_err err = remote_deliver(&remote, gate, lease, &did, NOW + 501, &answer);
+        enum tg_err err = remote_deliver(&remote, gate, lease, &did, NOW + DECIDED_BY + 1, &answer);
         if (err != (i == 0 ? scripts[number].first : scripts[number].second))
             fail_msg("%s, holding %u, path %d: %s", what, hold, (int)path, tg_strerror(err));
     }
@@ -446,8 +448,8 @@ static void play_script(size_t number, unsigned hold, enum path path)
         assert_true(answer.decision.allowed);
         assert_int_equal(answer.lease, lease);
         assert_int_equal(stats_of_gate(gate).in_flight, (hold & HOLD_SLOT) != 0);
-        assert_true(finish(gate, lease, NOW + 501));
-        assert_false(finish(gate, lease, NOW + 501));
+        assert_true(finish(gate, lease, NOW + DECIDED_BY + 1));
+        assert_false(finish(gate, lease, NOW + DECIDED_BY + 1));
     }
     if (arrives == IN_TIME && scripts[number].says == SAYS_NO)
         assert_int_equal(answer.reason, TG_REASON_COST);

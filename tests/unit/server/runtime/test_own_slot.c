@@ -165,6 +165,38 @@ static void one_deadline_spans_both_waits(void **state)
     close_world();
 }
 
+/* The time to live is that of the lease, which begins when the call is admitted. */
+static void a_wait_may_be_longer_than_the_lease(void **state)
+{
+    struct tg_call other = call_of(TG_PRIORITY_NORMAL);
+    struct tg_release release;
+
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        open_world(1, 1);
+        world.call.lease_ttl = 10;
+        tg_lease kind = must_allow(world.kind, &other, NOW);
+        tg_lease all = must_allow(world.all, &other, NOW);
+        assert_int_equal(admit(NOW), ADMISSION_WAITING);
+        tg_release_init(&release);
+        assert_true(first == 0 ? tg_gate_release(world.all, all, NOW, &release)
+                               : tg_gate_release(world.kind, kind, NOW, &release));
+        assert_int_equal(wake(NOW), ADMISSION_WAITING);
+        tg_gate_tick(world.kind, NOW + 30);
+        tg_gate_tick(world.all, NOW + 30);
+        assert_true(first == 0 ? tg_gate_release(world.kind, kind, NOW + 30, &release)
+                               : tg_gate_release(world.all, all, NOW + 30, &release));
+        assert_int_equal(wake(NOW + 30), ADMISSION_ADMITTED);
+        assert_int_equal(world.answer.deadline, NOW + 40);
+        expect_held(1, 1, 1);
+        tg_gate_tick(world.all, NOW + 40);
+        expect_held(1, 0, 0); /* whoever owns both ends the other: see admit_bound_leases.c */
+        end(NOW + 40);
+        expect_held(0, 0, 0);
+        close_world();
+    }
+}
+
 static void one_that_leaves_while_it_waits_holds_nothing(void **state)
 {
     struct tg_call other = call_of(TG_PRIORITY_NORMAL);
@@ -188,6 +220,7 @@ int main(void)
         cmocka_unit_test(its_kind_is_waited_for_first),
         cmocka_unit_test(refused_by_its_kind_holds_nothing),
         cmocka_unit_test(one_deadline_spans_both_waits),
+        cmocka_unit_test(a_wait_may_be_longer_than_the_lease),
         cmocka_unit_test(one_that_leaves_while_it_waits_holds_nothing),
     };
 
