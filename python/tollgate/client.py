@@ -74,6 +74,7 @@ def _answer(raw: dict[str, Any]) -> Answer:
         message=raw.get("message", ""),
         binding_axis=raw.get("binding_axis") or None,
         policy_denied=bool(raw.get("policy_denied")),
+        client_wait_ms=int(binding["retry_after_ms"]) if binding and raw.get("reason") == "concurrency" else 0,
         axes={name: _decision(axis) for name, axis in raw.get("axes", {}).items()},
         would_deny=tuple(raw.get("would_deny", ())),
         binding_limit=BindingLimit(

@@ -54,6 +54,8 @@ class Answer(Decision):
     """The reason for people, with the limit that refused, whose it is, and when the call may pass."""
     binding_axis: str | None = None
     policy_denied: bool = False
+    client_wait_ms: int = 0
+    """Without a slot: how long to stay away, so that a slot is found in 95 of 100 cases; else 0."""
     axes: Mapping[str, Decision] = field(default_factory=dict)
     would_deny: tuple[str, ...] = ()
     charge: int | None = None

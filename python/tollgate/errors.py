@@ -28,7 +28,7 @@ class Refused(TollgateError):  # noqa: N818 - a decision, not an error
 
     @property
     def retry_after_ms(self) -> int | None:
-        return None if self.answer.never else self.answer.retry_after_ms
+        return None if self.answer.never else max(self.answer.retry_after_ms, self.answer.client_wait_ms)
 
 
 class InvalidError(TollgateError, ValueError):

@@ -173,6 +173,7 @@ def _answer(answer: Any, call: _Call) -> Answer:
         message="" if d.allowed else call.describe(answer),
         binding_axis=binding,
         policy_denied=answer.policy_denied,
+        client_wait_ms=answer.client_wait_ms,
         axes={name: _decision(axes.decision[i]) for i, name in _AXES.items() if axes.present & 1 << i},
         would_deny=_reasons(answer.would_deny),
         charge=answer.charge if d.allowed else None,

@@ -76,11 +76,11 @@ for (const [name, make] of [
         await until('it was refused', () => /refused: server overloaded/.test(patient.out));
         await ask(holder, 'Release', { lease_id });
         assert.equal(await patient.ended, 0, patient.out);
-        assert.match(patient.out, /again in \d+ ms\n[^]*the work is done/);
+        assert.match(patient.out, /; again in \d+ ms\n[^]*the work is done/);
         const held = await ask(holder, 'Admit', { ttl_ms: 60000 });
         const refused = start(command);
         assert.equal(await refused.ended, 1, refused.out);
-        assert.equal(refused.out.match(/again in/g).length, 2, refused.out);
+        assert.equal(refused.out.match(/; again in/g).length, 2, refused.out);
         assert.match(refused.out, /not admitted: server overloaded/);
         await ask(holder, 'Release', { lease_id: held.lease_id });
         await gateway.idle();

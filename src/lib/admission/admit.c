@@ -359,6 +359,7 @@ static enum tg_err set_out(struct passage *passage, struct tg_gate *gate,
     axes_clear(&answer->axes);
     answer->would_deny = 0;
     answer->memory_used = 0;
+    answer->client_wait_ms = 0;
     if (err)
         return err;
     if (call->like) {
@@ -405,6 +406,7 @@ static void hand_over(struct tg_answer *to, const struct tg_answer *from)
     to->policy_denied = from->policy_denied;
     to->would_deny = from->would_deny;
     to->memory_used = from->memory_used;
+    to->client_wait_ms = from->client_wait_ms;
     to->axes.present = from->axes.present & 1u << TG_AXIS_CONCURRENCY;
     to->axes.would_deny = from->axes.would_deny;
     if (to->axes.present != 0)

@@ -276,8 +276,8 @@ static void describe_slots(struct words *words, const struct tg_answer *answer,
     }
     put_text(words, ": ");
     put_amount(words, answer->decision.limit, "calls");
-    put_text(words, " at once, next in ");
-    put_duration(words, answer->decision.retry_after_ms);
+    put_text(words, " at once, try again in ");
+    put_duration(words, answer->client_wait_ms);
 }
 
 static void describe_peer(struct words *words, const struct tg_answer *answer,

@@ -36,6 +36,7 @@ struct tg_gate {
     tg_ms latest; /* the time, as queue, leases and law see it: it never goes back */
     tg_ms behind; /* how far the caller's clock is behind that: 0, or more than TG_CLOCK_TRUST */
     int64_t in_flight;
+    int64_t started_sum;                 /* when the calls in flight got their slots, added up */
     uint32_t held[TG_PRIORITY_COUNT];    /* slots in flight, by class */
     uint32_t started[TG_PRIORITY_COUNT]; /* slots that were ever given to it, modulo 2^32 */
     uint32_t samples;                    /* calls in the mean, but no more than count there */
@@ -123,7 +124,8 @@ void gate_end_wait(struct tg_gate *gate, struct ticket *ticket);
 /* A slot for a ticket: counts it, tells the law. */
 void gate_start(struct tg_gate *gate, struct ticket *ticket);
 
-/* Whether low may hold one more slot, if there is a free one. */
+/* How many slots low may hold, and whether it may hold one more, if there is a free one. */
+int64_t gate_low_slots(const struct tg_gate *gate);
 bool gate_low_may_start(const struct tg_gate *gate);
 
 /* Gives back whatever the ticket holds, without a sample, and frees it. Others may get its slot. */

@@ -4,6 +4,7 @@
  * tickets. What is always true:
  *
  *     in_flight, held    tickets that hold a slot, in all and by class
+ *     started_sum        when these got their slots, added up
  *     waits, queue       the tickets in WAITING, each in both, and no other
  *     peers              the calls of a peer: tickets that count it, under the name it was counted
  *     the queue's flows  the calls that wait, and those that run and whose turn is to be settled
@@ -17,7 +18,8 @@
 
 void gate_assert_books(const struct tg_gate *gate)
 {
-    int64_t slots = 0, held[TG_PRIORITY_COUNT] = {0}, waiting = 0, owing = 0, counted = 0;
+    int64_t slots = 0, started = 0, held[TG_PRIORITY_COUNT] = {0}, waiting = 0, owing = 0,
+            counted = 0;
     int64_t peers, calls, drawn = 0;
     uint64_t place = 0;
 
@@ -31,6 +33,7 @@ void gate_assert_books(const struct tg_gate *gate)
         assert(!waits || (ticket->flow && ticket->flow->n > 0));
         assert(!ticket->owes_turn || (ticket->holds_slot && ticket->flow->running > 0));
         slots += ticket->holds_slot;
+        started += ticket->holds_slot ? ticket->started_at : 0;
         held[ticket->priority] += ticket->holds_slot;
         waiting += waits;
         owing += ticket->owes_turn;
@@ -40,7 +43,7 @@ void gate_assert_books(const struct tg_gate *gate)
                      (ticket_asked(ticket) - ticket->claim.cost);
     }
     peers_sum(&gate->peers, &peers, &calls);
-    assert(gate->in_flight == slots);
+    assert(gate->in_flight == slots && gate->started_sum == started);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
         assert(gate->held[p] == held[p]);
     assert(queue_assert_books(&gate->queue) == owing);
@@ -48,5 +51,5 @@ void gate_assert_books(const struct tg_gate *gate)
     assert(queue_ahead(&gate->queue, TG_PRIORITY_LOW) == waiting);
     assert(calls == counted && peers <= calls);
     assert(charges_drawn(&gate->charges) == drawn);
-    (void)drawn, (void)slots, (void)held, (void)waiting, (void)owing, (void)counted;
+    (void)drawn, (void)slots, (void)started, (void)held, (void)waiting, (void)owing, (void)counted;
 }

@@ -108,14 +108,16 @@ static void peek_slot(struct tg_gate *gate, const struct tg_call *call, tg_ms no
 
     if (!gate->config.concurrency.on || stages_may_start(gate, call->priority))
         return;
+    struct tg_decision no = stages_no_slot(gate, call->priority, now);
     if (gate->config.concurrency.mode == TG_ENFORCE && waits_may_enter(gate, call, &wait)) {
         answer->step = TG_WAITING;
         answer->deadline = gate_to_caller(gate, num_add(gate->latest, wait));
+        answer->decision = no;
+    } else if (!peek_refuses(answer, TG_REASON_CONCURRENCY, gate->config.concurrency.mode, no)) {
         return;
     }
-    struct tg_decision no = stages_no_slot(gate, call->priority, now);
-    if (peek_refuses(answer, TG_REASON_CONCURRENCY, gate->config.concurrency.mode, no))
-        stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, no);
+    stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, no);
+    answer->client_wait_ms = stages_client_wait(gate, call->priority);
 }
 
 enum tg_err tg_gate_peek(struct tg_gate *gate, const struct tg_call *call, tg_ms now,

@@ -77,16 +77,22 @@ void gate_start(struct tg_gate *gate, struct ticket *ticket)
     gate->started[ticket->priority]++;
     ticket->holds_slot = true;
     ticket->started_at = gate->latest;
+    gate->started_sum += ticket->started_at;
     ticket->in_flight_at_start = (uint32_t)gate->in_flight; /* there are no more tickets */
     law_started(&gate->law, gate->latest, gate->in_flight);
 }
 
-bool gate_low_may_start(const struct tg_gate *gate)
+int64_t gate_low_slots(const struct tg_gate *gate)
 {
     double ratio = gate->config.concurrency.low_ratio;
     int64_t most = num_floor(ratio * (double)law_limit(&gate->law) + 1e-9); /* 0.29 * 100 < 29 */
 
-    return gate->held[TG_PRIORITY_LOW] < (ratio > 0 ? num_max(1, most) : 0);
+    return ratio > 0 ? num_max(1, most) : 0;
+}
+
+bool gate_low_may_start(const struct tg_gate *gate)
+{
+    return gate->held[TG_PRIORITY_LOW] < gate_low_slots(gate);
 }
 
 void gate_end_wait(struct tg_gate *gate, struct ticket *ticket)
@@ -138,6 +144,7 @@ void gate_give_back(struct tg_gate *gate, struct ticket *ticket)
     if (ticket->holds_slot) {
         assert(gate->in_flight > 0 && ticket->state != TICKET_WAITING);
         gate->in_flight--;
+        gate->started_sum -= ticket->started_at;
         assert(gate->held[ticket->priority] > 0);
         gate->held[ticket->priority]--;
         if (ticket->owes_turn) /* a call that was not admitted has done nothing */

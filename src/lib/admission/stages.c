@@ -2,6 +2,7 @@
 #include "lib/admission/stages.h"
 
 #include <assert.h>
+#include <math.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -123,6 +124,44 @@ static tg_ms turn_in_ms(const struct tg_gate *gate, enum tg_priority priority)
     return num_max(1, num_ceil(calls * gate->mean_slot_ms / (double)law_limit(&gate->law)));
 }
 
+/* Slots that calls of a class may hold. */
+static int64_t slots_for(const struct tg_gate *gate, enum tg_priority priority)
+{
+    int64_t limit = law_limit(&gate->law);
+
+    return priority == TG_PRIORITY_LOW ? num_min(limit, num_max(1, gate_low_slots(gate))) : limit;
+}
+
+/* What a client is told: see tg_answer.client_wait_ms. So many calls have to end before it gets a
+ * slot: those ahead, those above a limit that has been lowered, one, and one more if the law may
+ * lower the limit meanwhile.
+ *
+ *     by chance    (calls + c x (1.8 sqrt(calls) + 1.5)) x mean / slots
+ *     in step      (calls - 1) x mean / slots + max(0, mean - mean age of the calls that run)
+ *
+ * The first is above the 95th percentile of the time until so many calls have ended, if they end
+ * at random as those of a gate in use do; c is the coefficient of variation of slot times, at
+ * least 1. Slot times that are all the same are never longer than the second, whatever the ages
+ * are: such calls may have begun together, in a burst. */
+tg_ms stages_client_wait(const struct tg_gate *gate, enum tg_priority priority)
+{
+    static const tg_ms LONGEST_MS = 60000; /* clients do not wait for longer */
+    enum tg_law law = gate->law.config.law;
+    tg_ms turn = turn_in_ms(gate, priority);
+
+    if (gate->mean_slot_ms <= 0)
+        return turn;
+    double mean = gate->mean_slot_ms, each = mean / (double)slots_for(gate, priority);
+    int64_t above = num_less(gate->in_flight, law_limit(&gate->law));
+    int64_t moves = law != TG_LAW_FIXED && law != TG_LAW_NONE;
+    double calls = (double)(queue_ahead(&gate->queue, priority) + above + 1 + moves);
+    double began = (double)gate->started_sum / (double)num_max(1, gate->in_flight);
+    double spread = sqrt(fmax(1, gate->mean_held_ms / mean - 1));
+    double by_chance = (calls + spread * (1.8 * sqrt(calls) + 1.5)) * each;
+    double in_step = (calls - 1) * each + fmax(0, mean - ((double)gate->latest - began));
+    return num_max(turn, num_min(LONGEST_MS, num_ceil(fmax(by_chance, in_step))));
+}
+
 struct tg_decision stages_no_slot(const struct tg_gate *gate, enum tg_priority priority, tg_ms now)
 {
     return (struct tg_decision){false, law_limit(&gate->law), 0, now, turn_in_ms(gate, priority)};
@@ -135,6 +174,7 @@ bool stages_overloaded(struct tg_gate *gate, enum tg_priority priority, struct t
 
     law_rejected(&gate->law, gate->latest);
     stages_set_axis(&answer->axes, TG_AXIS_CONCURRENCY, decision);
+    answer->client_wait_ms = stages_client_wait(gate, priority);
     return stages_refuse(gate, answer, TG_REASON_CONCURRENCY, decision);
 }
 

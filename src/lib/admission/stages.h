@@ -77,6 +77,9 @@ bool stages_may_start(const struct tg_gate *gate, enum tg_priority priority);
 /* What a call is told that finds no slot and may not wait for one. */
 struct tg_decision stages_no_slot(const struct tg_gate *gate, enum tg_priority priority, tg_ms now);
 
+/* How long its client is told to wait. */
+tg_ms stages_client_wait(const struct tg_gate *gate, enum tg_priority priority);
+
 /* What the concurrency axis says of a call that has its slot. */
 static inline struct tg_decision stages_slot_taken(const struct tg_gate *gate, tg_ms now)
 {

@@ -29,7 +29,7 @@ void explain_slots(struct explanation *of, struct tg_gate *gate, const struct tg
     limit->refuses =
         said->reason == TG_REASON_CONCURRENCY || said->would_deny & 1u << TG_REASON_CONCURRENCY;
     if (said->reason == TG_REASON_CONCURRENCY)
-        limit->retry_after_ms = said->decision.retry_after_ms;
+        limit->retry_after_ms = said->client_wait_ms;
     if (stats.limit == TG_NUMBER_MAX)
         return;
     limit->limit = (double)stats.limit;

@@ -115,6 +115,7 @@ struct admit_reply {
     /* ADMIT_DECIDED: */
     bool allowed;
     struct tg_decision decision; /* all axes together */
+    tg_ms client_wait_ms;        /* without a slot: what a client is told to wait; else 0 */
     enum tg_reason reason;       /* TG_REASON_NONE if it is allowed */
     enum tg_axis binding_axis;   /* TG_AXIS_NONE: none, or the policy refused */
     bool policy_denied;

@@ -62,6 +62,7 @@ void admit_reply_of(const struct tg_answer *answer, const struct tg_call *call,
     reply->field = NULL;
     reply->allowed = answer->decision.allowed;
     reply->decision = answer->decision;
+    reply->client_wait_ms = answer->client_wait_ms;
     reply->reason = answer->reason;
     reply->policy_denied = answer->policy_denied;
     reply->binding_axis = answer->policy_denied ? TG_AXIS_NONE : tg_axes_binding(&answer->axes);

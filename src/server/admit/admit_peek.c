@@ -1,93 +1,29 @@
 /* admit_peek.c - what Admit would answer now: every stage is peeked at, none is entered.
  *
- * The gate has no such question, for an answer about a slot is worth nothing a moment later. Who
- * peeks wants to know how near it is to a limit. So the stages are peeked at one by one, from
- * outside, in their order; a call that would have to wait is reported as refused.
+ * Who peeks wants to know how near it is to a limit, and has to be answered at once: a call that
+ * would have to wait for a slot is reported as refused.
  */
-#include <math.h>
 #include <string.h>
 
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/admit/admit_internal.h"
 
-enum {
-    AGAIN_MS = 100,
-    UNKNOWN_MS = 1000
-}; /* the gate's retry hints: memory and peers; slots
-                                               before a call has ended */
-
-static bool in_shadow(enum config_mode mode)
-{
-    return mode == CONFIG_SHADOW;
-}
-
-static void admit_peek_refuse(struct tg_answer *answer, enum tg_reason reason, bool shadow,
-                              int64_t limit, tg_ms now, tg_ms again)
-{
-    if (shadow) {
-        answer->would_deny |= 1u << reason;
-        return;
-    }
-    answer->reason = reason;
-    answer->decision = (struct tg_decision){
-        .allowed = false, .limit = limit, .reset_at = now, .retry_after_ms = again};
-}
-
-static void peek_memory(const struct config_gate *gate, const struct tg_gate_stats *stats,
-                        const struct tg_call *call, tg_ms now, struct tg_answer *answer)
-{
-    const double bounds[] = {[TG_PRIORITY_HIGH] = gate->memory.limit,
-                             [TG_PRIORITY_NORMAL] = gate->memory.critical,
-                             [TG_PRIORITY_LOW] = gate->memory.pressure};
-
-    if (!gate->memory.present || !(stats->memory_used > bounds[call->priority]))
-        return;
-    answer->memory_used = stats->memory_used;
-    admit_peek_refuse(answer, TG_REASON_MEMORY_PRESSURE, in_shadow(gate->memory.mode), 0, now,
-                      AGAIN_MS);
-}
-
-static void peek_peer(const struct config_gate *gate, struct tg_gate *at,
-                      const struct tg_call *call, tg_ms now, struct tg_answer *answer)
-{
-    bool own = call->peer_limit > 0;
-    int64_t most = own ? call->peer_limit : gate->peers.limit;
-
-    if ((!own && !gate->peers.present) ||
-        tg_gate_peer_calls(at, call->peer, call->peer_bytes) < most)
-        return;
-    admit_peek_refuse(answer, TG_REASON_PEER_LIMIT,
-                      own ? call->peer_mode == TG_SHADOW : in_shadow(gate->peers.mode), most, now,
-                      AGAIN_MS);
-}
-
-/* When its turn would come, as a refusal by the gate says it. */
-static tg_ms turn_in_ms(const struct tg_gate_stats *stats, enum tg_priority priority)
-{
-    double calls = 1;
-
-    if (stats->slot_ms < 0)
-        return UNKNOWN_MS;
-    for (int rank = 0; rank <= (int)priority; rank++)
-        calls += (double)stats->queued[rank];
-    return num_max(1, (tg_ms)ceil(calls * stats->slot_ms / (double)stats->limit));
-}
-
-/* How many slots low holds is known to the gate alone: its share is not checked here. */
-static void peek_slots(const struct config_concurrency *config, const struct tg_gate_stats *stats,
-                       enum tg_priority priority, tg_ms now, struct tg_answer *answer)
+/* Adds what a gate says of its slots: how many are left, or that there is none. */
+static void add_slots(struct tg_gate *gate, const struct tg_answer *said, tg_ms now,
+                      struct tg_answer *answer)
 {
     struct tg_decision *axis = &answer->axes.decision[TG_AXIS_CONCURRENCY];
-    struct tg_decision seen = {true, stats->limit, 0, now, 0};
+    struct tg_gate_stats stats;
 
-    if (stats->in_flight < stats->limit)
-        seen.remaining = stats->limit - stats->in_flight;
-    else
-        admit_peek_refuse(answer, TG_REASON_CONCURRENCY, in_shadow(config->mode), stats->limit, now,
-                          turn_in_ms(stats, priority));
-    if (answer->reason != TG_REASON_NONE)
-        seen = answer->decision;
+    tg_gate_get_stats(gate, &stats);
+    struct tg_decision seen = {true, stats.limit, num_less(stats.limit, stats.in_flight), now, 0};
+    answer->would_deny |= said->would_deny;
+    if (said->step == TG_WAITING || said->reason == TG_REASON_CONCURRENCY) {
+        answer->reason = TG_REASON_CONCURRENCY;
+        answer->client_wait_ms = said->client_wait_ms;
+        answer->decision = seen = said->decision;
+    }
     *axis =
         answer->axes.present & 1u << TG_AXIS_CONCURRENCY ? tg_decision_combine(*axis, seen) : seen;
     answer->axes.present |= 1u << TG_AXIS_CONCURRENCY;
@@ -126,35 +62,45 @@ static void add_limits(const struct tg_axes *axes, struct tg_answer *answer)
     answer->decision = tg_decision_combine(answer->decision, *slots);
 }
 
-/* Stops at the first stage that refuses. */
-static void peek_gate(struct worker *worker, struct admit_pending *pending,
-                      struct tg_answer *answer)
+/* Stops at the first stage that refuses: memory, peers, the caller's own slots, those of all. */
+static enum tg_err peek_gate(struct worker *worker, struct admit_pending *pending,
+                             struct tg_answer *answer)
 {
-    const struct config_gate *gate = &worker->generation->config.gate;
-    const struct admit_question *question = &pending->question;
     struct tg_gate *at = worker->gateway->gate;
     struct tg_call *call = &pending->question.call;
     tg_ms now = worker_now(worker);
-    struct tg_gate_stats stats, own;
+    struct tg_answer all, slots;
 
     memset(answer, 0, sizeof *answer);
     answer->decision = TG_ALLOW_FULL;
-    if (question->ask.limits_only)
-        return;
-    tg_gate_get_stats(at, &stats);
-    peek_memory(gate, &stats, call, now, answer);
-    if (answer->reason == TG_REASON_NONE)
-        peek_peer(gate, at, call, now, answer);
-    if (answer->reason == TG_REASON_NONE && pending->slots != NULL) {
-        tg_gate_get_stats(pending->slots->gate, &own);
-        peek_slots(&question->entry->concurrency, &own, call->priority, now, answer);
-        if (answer->reason == TG_REASON_CONCURRENCY) { /* messages name its own slots */
-            call->gate_kind = pending->own.call.gate_kind;
-            call->gate_name = pending->own.call.gate_name;
+    if (pending->question.ask.limits_only)
+        return TG_OK;
+    enum tg_err err = tg_gate_peek(at, call, now, &all);
+    if (err)
+        return err;
+    if (all.reason == TG_REASON_MEMORY_PRESSURE || all.reason == TG_REASON_PEER_LIMIT) {
+        *answer = all;
+        return TG_OK;
+    }
+    answer->would_deny = all.would_deny;
+    if (pending->slots != NULL) {
+        struct tg_call own = pending->own.call;
+        own.priority = call->priority;
+        own.tenant = call->tenant;
+        own.tenant_bytes = call->tenant_bytes;
+        own.weight = call->weight;
+        err = tg_gate_peek(pending->slots->gate, &own, now, &slots);
+        if (err)
+            return err;
+        add_slots(pending->slots->gate, &slots, now, answer);
+        if (answer->reason != TG_REASON_NONE) { /* messages name its own slots */
+            call->gate_kind = own.gate_kind;
+            call->gate_name = own.gate_name;
+            return TG_OK;
         }
     }
-    if (answer->reason == TG_REASON_NONE)
-        peek_slots(&gate->concurrency, &stats, call->priority, now, answer);
+    add_slots(at, &all, now, answer);
+    return TG_OK;
 }
 
 /* ---- the answer ---- */
@@ -186,12 +132,14 @@ enum admit_state admit_peek_begin(struct admit_pending *pending, struct admit_re
     struct tg_expectation expectation;
     struct tg_decision together;
 
-    peek_gate(worker, pending, &pending->seen);
+    enum tg_err err = peek_gate(worker, pending, &pending->seen);
+    if (err)
+        return admit_peek_answered(pending, err, &axes, reply);
     if (pending->seen.reason != TG_REASON_NONE) {
         admit_reply_of(&pending->seen, &pending->question.call, reply);
         return ADMIT_SPARE;
     }
-    enum tg_err err = tg_gate_expect(worker->gateway->gate, &pending->question.call, &expectation);
+    err = tg_gate_expect(worker->gateway->gate, &pending->question.call, &expectation);
     if (!err && worker->port != NULL)
         err = admit_pending_keep(pending);
     if (err)

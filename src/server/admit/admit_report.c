@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/core/num.h"
 #include "server/admit/admit_internal.h"
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
@@ -62,7 +63,7 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
     if (reply->status != ADMIT_DECIDED)
         return;
     why->binding = reply->binding_axis;
-    why->retry_after_ms = reply->decision.retry_after_ms;
+    why->retry_after_ms = num_max(reply->decision.retry_after_ms, reply->client_wait_ms);
     why->reset_at = reply->decision.reset_at;
 }
 

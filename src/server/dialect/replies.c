@@ -188,7 +188,7 @@ void refusal_of_answer(const struct tg_answer *answer, const struct tg_call *cal
     tg_answer_describe(answer, call, why->text, sizeof why->text);
     if (!answer->policy_denied)
         why->binding = tg_axes_binding(&answer->axes);
-    why->retry_after_ms = answer->decision.retry_after_ms;
+    why->retry_after_ms = num_max(answer->decision.retry_after_ms, answer->client_wait_ms);
     why->reset_at = answer->decision.reset_at;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/core/decision.h"
+#include "lib/core/num.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
 #include "server/obs/watch.h"
@@ -156,7 +157,7 @@ void report_limit_find(const struct tg_call *call, const struct tg_answer *answe
     limit->size = answer->decision.limit;
     limit->left = answer->decision.remaining;
     limit->reset_at = answer->decision.reset_at;
-    limit->retry_after_ms = answer->decision.retry_after_ms;
+    limit->retry_after_ms = num_max(answer->decision.retry_after_ms, answer->client_wait_ms);
 }
 
 void report_notes_answer(struct report_notes *notes, struct tg_gate *gate,

@@ -229,10 +229,11 @@ static void a_want_of_slots_says_whose_and_a_peer_how_many(void **state)
     answer.axes.present = 1u << TG_AXIS_CONCURRENCY;
     answer.axes.decision[TG_AXIS_CONCURRENCY] = (struct tg_decision){false, 8, 0, 0, 1250};
     answer.decision = answer.axes.decision[TG_AXIS_CONCURRENCY];
+    answer.client_wait_ms = 4820;
     assert_null(tg_axes_refusing(&answer.axes));
     assert_says(&answer, &call,
-                "server overloaded: concurrency limit of model small: 8 calls at once, next in "
-                "1.3 s");
+                "server overloaded: concurrency limit of model small: 8 calls at once, try "
+                "again in 4.9 s");
     answer.reason = TG_REASON_PEER_LIMIT;
     answer.decision.limit = 64;
     assert_says(&answer, &call, "peer bob exceeded per-peer limit: 64 calls at once");

@@ -251,7 +251,7 @@ static void refusals_begin_with_the_known_words(void **state)
     struct tg_call other = call_from(TG_PRIORITY_LOW, "node-8");
     answer = must_refuse(gate, &other, NOW, TG_REASON_CONCURRENCY);
     expect_text(&answer, &other,
-                "server overloaded: concurrency limit: 1 call at once, next in 1 s");
+                "server overloaded: concurrency limit: 1 call at once, try again in 1 s");
     tg_gate_set_memory(gate, 0.96);
     answer = must_refuse(gate, &call, NOW, TG_REASON_MEMORY_PRESSURE);
     expect_text(&answer, &call, "memory pressure: 96.0% used");

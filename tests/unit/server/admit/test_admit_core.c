@@ -247,7 +247,7 @@ static void a_class_is_at_most_the_tenants(void **state)
 /* By a gate of four, of which no call has ended yet. */
 #define OVERLOADED                                                    \
     "server overloaded: concurrency limit of the gateway: 4 calls at" \
-    " once, next in 1 s"
+    " once, try again in 1 s"
 
 #define TWO_A_DAY                                       \
     KIT_GATE                                            \
@@ -584,6 +584,37 @@ static void a_peek_of_a_full_gate_says_the_wait_that_an_admit_would(void **state
     assert_false(fifth.reply.allowed);
     assert_true(reply.decision.retry_after_ms >= 10); /* one of four, of which each takes 40 */
     assert_int_equal(reply.decision.retry_after_ms, fifth.reply.decision.retry_after_ms);
+    /* A client is told more than the mean, and the limit that is named says the same. */
+    assert_true(reply.client_wait_ms > reply.decision.retry_after_ms);
+    assert_int_equal(reply.limit.retry_after_ms, reply.client_wait_ms);
+    kit_close(&kit);
+}
+
+static void a_peek_knows_how_many_slots_low_may_hold(void **state)
+{
+    struct kit_answer holds[2], third;
+    struct admit_caller caller;
+    struct admit_ask ask = an_ask();
+    struct admit_reply reply;
+
+    (void)state;
+    kit_open(&kit, "gate:\n"
+                   "  concurrency: {law: fixed, initial: 4, min: 1, max: 4}\n"
+                   "  queue: {wait: {high: 0ms, normal: 0ms, low: 0ms}}\n"
+                   "  low_priority_shed_ratio: 0.5\n");
+    ask.priority = TG_PRIORITY_LOW;
+    for (int i = 0; i < 2; i++) {
+        kit_ask(&kit, 0, "all", &ask, &holds[i]);
+        assert_true(holds[i].reply.allowed);
+    }
+    assert_true(kit_caller(&kit, "all", &caller));
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
+    kit_ask(&kit, 0, "all", &ask, &third);
+    assert_int_equal(third.reply.reason, TG_REASON_CONCURRENCY);
+    assert_int_equal(reply.reason, TG_REASON_CONCURRENCY);
+    ask.priority = TG_PRIORITY_NORMAL;
+    assert_null(admit_peek(&kit.workers[0], &caller, &ask, keep_reply, &reply));
+    assert_true(reply.allowed);
     kit_close(&kit);
 }
 
@@ -694,6 +725,7 @@ int main(void)
         cmocka_unit_test(whoever_is_told_may_ask_again),
         cmocka_unit_test(a_peek_takes_nothing),
         cmocka_unit_test(a_peek_of_a_full_gate_says_the_wait_that_an_admit_would),
+        cmocka_unit_test(a_peek_knows_how_many_slots_low_may_hold),
         cmocka_unit_test(a_peer_has_its_share),
         cmocka_unit_test(every_decision_is_counted),
         cmocka_unit_test(the_watch_gets_so_many_a_second_and_counts_the_others),

@@ -407,9 +407,11 @@ static void answers_of_a_gate_become_refusals(void **state)
     refusal_of_answer(&answer, &call, &why);
     assert_string_equal(why.text, "memory pressure: 96.0% used");
     answer = (struct tg_answer){.reason = TG_REASON_CONCURRENCY, .decision = DENIED(8, 0, NOW, 30)};
+    answer.client_wait_ms = 120;
     refusal_of_answer(&answer, &call, &why);
-    assert_string_equal(why.text,
-                        "server overloaded: concurrency limit: 8 calls at once, next in 30 ms");
+    assert_string_equal(
+        why.text, "server overloaded: concurrency limit: 8 calls at once, try again in 120 ms");
+    assert_int_equal(why.retry_after_ms, 120);
     answer.reason = TG_REASON_NONE;
     refusal_of_answer(&answer, &call, &why);
     assert_int_equal(why.reason, REPLY_INTERNAL);
