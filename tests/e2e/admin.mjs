@@ -272,6 +272,33 @@ test('D12 every attempt at a change that is refused leaves one line in the audit
 
 /* ---- looking ---- */
 
+test('rules, and how each budget reserves, are in the snapshot and with the tenant', async (t) => {
+    const { gateway, admin } = await administered(t, {
+        tenants: [
+            tenant({
+                rules: [{ field: 'max_tokens', max: 100 }, { field: 'n', max: 1 }],
+                budgets: [{ usd: 1, per: 'day', reserve: 'expected' }, { usd: 9, per: 'month' }],
+            }),
+        ],
+        claude: { rules: [{ field: 'service_tier', deny: ['priority'] }] },
+    });
+    const said = ['max_tokens, at most 100', 'n, at most 1'];
+    await chat(gateway, { max_tokens: 16 });
+    const now = await until('the tenant is in it', async () => {
+        const all = await admin.expect(200, 'GET', '/api/v1/snapshot');
+        return all.tenants.some((one) => one.name === 'one') && all;
+    });
+
+    assert.deepEqual(now.tenants.find((one) => one.name === 'one').rules, said);
+    assert.deepEqual(now.routes.find((one) => one.model === 'small').rules, []);
+    assert.equal(now.routes.find((one) => one.model === 'claude').rules.length, 1);
+    const reserves = (budgets) => budgets.map(({ per, reserve }) => `${per} ${reserve}`).sort();
+    assert.deepEqual(reserves(now.budgets), ['day expected', 'month bound']);
+    const one = await admin.expect(200, 'GET', '/api/v1/tenants/one');
+    assert.deepEqual(one.rules, said);
+    assert.deepEqual(reserves(one.budgets), ['day expected', 'month bound']);
+});
+
 test('a snapshot shows what happens, and an explanation why', async (t) => {
     const { admin, gateway } = await administered(t, {
         tenants: [

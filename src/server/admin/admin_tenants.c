@@ -164,7 +164,8 @@ static void write_budgets(struct json_writer *out, struct gateway *gateway,
     json_write_key(out, "budgets");
     json_write_array(out);
     for (size_t i = 0; i < n; i++)
-        snapshot_write_budget(out, tenant->name, &budgets[i]);
+        snapshot_write_budget(out, tenant->name,
+                              snapshot_reserve(tenant->budgets, tenant->n_budgets, i), &budgets[i]);
     json_write_array_end(out);
 }
 
@@ -202,6 +203,7 @@ static void write_tenant(struct json_writer *out, struct admin *admin,
         json_write_string(out, tenant->models.names[i], strlen(tenant->models.names[i]));
     json_write_array_end(out);
     write_limits(out, tenant);
+    explain_write_rules(out, &tenant->rules);
     write_keys(out, tenant, admin_wall(admin));
     write_budgets(out, admin->options.gateway, tenant, (size_t)(tenant - config->tenants),
                   admin_now(admin));

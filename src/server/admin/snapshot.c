@@ -455,7 +455,7 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
     snapshot_write_routes(out, generation, now);
     snapshot_write_keys(out, generation, now);
     snapshot_write_budgets(out, gateway, generation, now);
-    snapshot_write_tenants(out, memory);
+    snapshot_write_tenants(out, memory, generation);
     admin_write_number(out, "tenants_total", (int64_t)generation->config.n_tenants);
     write_denials(out, memory->of.watch);
     admin_write_number(out, "connections",

@@ -64,8 +64,11 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
 void snapshot_write_denial(struct json_writer *out, const struct watch_entry *entry);
 
 /* The members of one budget of a tenant (null: of everyone), in braces. */
-void snapshot_write_budget(struct json_writer *out, const char *tenant,
+void snapshot_write_budget(struct json_writer *out, const char *tenant, enum config_reserve reserve,
                            const struct tg_budget_metrics *budget);
+
+/* How the i-th of `n` budgets reserves; CONFIG_RESERVE_BOUND where a reload has fewer. */
+enum config_reserve snapshot_reserve(const struct config_budget *budgets, size_t n, size_t i);
 
 /* What is in the way of a call: "ready", "cooling", ... */
 const char *snapshot_key_status(const struct tg_key_metrics *key);

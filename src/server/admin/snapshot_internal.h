@@ -9,7 +9,8 @@ void snapshot_write_routes(struct json_writer *out, const struct generation *gen
 void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now);
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
                             const struct generation *generation, tg_ms now);
-void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory);
+void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory,
+                            const struct generation *generation);
 
 /* {"high":..,"normal":..,"low":..} */
 void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/admin/admin_internal.h"
+#include "server/admin/explain.h"
 #include "server/admin/snapshot_internal.h"
 
 enum { KEYS_AT_ONCE = 64 };
@@ -99,6 +100,7 @@ static void write_route(struct json_writer *out, const struct route_view *view, 
     admin_write_real(out, "overbook", route->charged);
     admin_write_number(out, "keys", (int64_t)pool.keys);
     admin_write_number(out, "keys_ready", (int64_t)pool.ready);
+    explain_write_rules(out, &route->config->rules);
     json_write_object_end(out);
 }
 
@@ -217,6 +219,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
 
 struct budget_view {
     const char *tenant;
+    enum config_reserve reserve;
     double ratio;
     struct tg_budget_metrics budget;
 };
@@ -250,13 +253,19 @@ static void keep_budget(struct budget_list *all, const struct budget_view *view)
     all->list[at] = *view;
 }
 
-void snapshot_write_budget(struct json_writer *out, const char *tenant,
+enum config_reserve snapshot_reserve(const struct config_budget *budgets, size_t n, size_t i)
+{
+    return i < n ? budgets[i].reserve : CONFIG_RESERVE_BOUND;
+}
+
+void snapshot_write_budget(struct json_writer *out, const char *tenant, enum config_reserve reserve,
                            const struct tg_budget_metrics *budget)
 {
     json_write_object(out);
     admin_write_text(out, "tenant", tenant);
     admin_write_text(out, "per", tg_per_name(budget->per));
     admin_write_text(out, "mode", snapshot_mode_name(budget->mode));
+    admin_write_text(out, "reserve", reserve == CONFIG_RESERVE_EXPECTED ? "expected" : "bound");
     admin_write_number(out, "limit_micro_usd", budget->amount);
     admin_write_number(out, "used_micro_usd", budget->settled);
     admin_write_number(out, "reserved_micro_usd", budget->outstanding);
@@ -288,16 +297,19 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
     json_write_array(out);
     size_t top = read_account(gateway, NULL, SPENDING_TOP, now, budgets);
     for (size_t i = 0; i < top; i++)
-        snapshot_write_budget(out, NULL, &budgets[i]);
+        snapshot_write_budget(out, NULL, snapshot_reserve(config->budgets, config->n_budgets, i),
+                              &budgets[i]);
     for (size_t t = 0; all != NULL && t < config->n_tenants; t++) {
-        const char *name = config->tenants[t].name;
-        size_t n =
-            config->tenants[t].n_budgets > 0 ? read_account(gateway, name, t, now, budgets) : 0;
+        const struct config_tenant *tenant = &config->tenants[t];
+        size_t n = tenant->n_budgets > 0 ? read_account(gateway, tenant->name, t, now, budgets) : 0;
         for (size_t i = 0; i < n; i++)
-            keep_budget(all, &(struct budget_view){name, ratio_of(&budgets[i]), budgets[i]});
+            keep_budget(
+                all, &(struct budget_view){tenant->name,
+                                           snapshot_reserve(tenant->budgets, tenant->n_budgets, i),
+                                           ratio_of(&budgets[i]), budgets[i]});
     }
     for (size_t i = 0; all != NULL && i < all->n; i++)
-        snapshot_write_budget(out, all->list[i].tenant, &all->list[i].budget);
+        snapshot_write_budget(out, all->list[i].tenant, all->list[i].reserve, &all->list[i].budget);
     json_write_array_end(out);
     admin_write_flag(out, "budgets_truncated", all == NULL || all->seen > all->n);
     free(all);
@@ -336,7 +348,18 @@ static struct tenant_view view_tenant(const struct metrics_tenant *now,
     return view;
 }
 
-void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory)
+/* A tenant that was in a configuration before has none. */
+static void write_tenant_rules(struct json_writer *out, const struct config *config,
+                               const char *name)
+{
+    static const struct field_rules none = {.n = 0};
+    const struct config_tenant *tenant = config_tenant(config, name, strlen(name));
+
+    explain_write_rules(out, tenant != NULL ? &tenant->rules : &none);
+}
+
+void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory,
+                            const struct generation *generation)
 {
     const struct snapshot_counts *now = &memory->counts[memory->newest];
     const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
@@ -358,6 +381,7 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
         admin_write_number(out, "refused", (int64_t)views[i].now->refused);
         admin_write_real(out, "calls_per_s", (double)views[i].requests / seconds);
         admin_write_real(out, "refused_per_s", (double)views[i].refused / seconds);
+        write_tenant_rules(out, &generation->config, views[i].now->name);
         json_write_object_end(out);
     }
     json_write_array_end(out);
