@@ -8,7 +8,7 @@ import http from 'node:http';
 import path from 'node:path';
 import test from 'node:test';
 import { chat, keys, KEY, OTHER_KEY, SECRETS, sha256, tenant, until, world } from './kit.mjs';
-import { chance, isDecidedAlike, recordedCalls, recordingFile, replayed, run } from './recording_kit.mjs';
+import { chance, isDecidedAlike, recordedCalls, recordedLines, recordingFile, replayed, run } from './recording_kit.mjs';
 import { Redis } from './redis_kit.mjs';
 
 const CALLS = Number(process.env.RECORDED_CALLS ?? 700);
@@ -58,22 +58,26 @@ const busy = {
     },
 };
 
-/* So many calls of three tenants, and more while `goesOn()`, at most `open` at once; some leave. */
-async function load(gateway, n, open = 48, goesOn = () => false) {
+const OWN = (random) => ['/v1/chat/completions', random() < 0.8 ? 'small' : 'spare'];
+
+/* So many calls of three tenants, and more while `goesOn()`, at most `open` at once; some leave. `asks` draws the
+ * path and the model. */
+async function load(gateway, n, open = 48, goesOn = () => false, asks = OWN) {
     const random = chance(SEED);
     const agent = new http.Agent({ keepAlive: true, maxSockets: open });
     let begun = 0;
     const one = () =>
         new Promise((done) => {
             const who = random();
+            const [target, model] = asks(random);
             const body = JSON.stringify({
-                model: random() < 0.8 ? 'small' : 'spare',
+                model,
                 messages: [{ role: 'user', content: 'x'.repeat(1 + 400 * random()) }],
                 max_tokens: 1 + Math.floor(200 * random()),
                 stream: random() < 0.4,
-                ...(random() < 0.2 && { user: `u${Math.floor(4 * random())}` }),
+                ...(random() < 0.2 && target === '/v1/chat/completions' && { user: `u${Math.floor(4 * random())}` }),
             });
-            const request = http.request(`${gateway.url}/v1/chat/completions`, {
+            const request = http.request(`${gateway.url}${target}`, {
                 agent,
                 method: 'POST',
                 headers: {
@@ -135,6 +139,39 @@ for (const [name, enabled] of [['asked for every call', false], ['in blocks', tr
         const same = await run('replay', '-c', gateway.file, '--compare', gateway.file, file);
         assert.equal(same.code, 0, same.out);
         assert.doesNotMatch(same.err, /decided in memory/);
+    });
+
+/* Each client in front of each provider, with fallbacks that go on to another API. */
+for (const store of ['memory', 'redis'])
+    test(`D6 calls that are translated are decided as they were, with ${store} (seed ${SEED})`, async (t) => {
+        const file = recordingFile(t);
+        const redis = store === 'redis' ? await Redis.start(t) : undefined;
+        const { gateway } = await world(t, {
+            ...busy,
+            small: { ...busy.small, fallback: ['claude', 'google'] },
+            claude: { concurrency: { law: 'none', max: 8 }, fallback: ['spare'] },
+            providers: ({ url }) => ({ gem: { base_url: url, api: 'gemini', keys: [{ name: 'g', secret: SECRETS[0] }] } }),
+            models: { ...busy.models, google: { provider: 'gem', price: { input: 1, output: 2 }, max_output_tokens: 4096 } },
+            top: { ...busy.top, ...(redis && { store: redis.url, two_tier: { enabled: false } }) },
+            serve: ['--record', file],
+        });
+        const models = ['small', 'claude', 'google'];
+        await load(gateway, CALLS, 48, undefined, (random) => [
+            random() < 0.5 ? '/v1/messages' : '/v1/chat/completions',
+            models[Math.floor(3 * random())],
+        ]);
+        const { fallbacks_total: fallbacks } = await gateway.metrics();
+        await gateway.finish();
+        const { calls } = await isDecidedAlike(gateway, file);
+
+        assert.ok(calls.length > 0.9 * CALLS);
+        if (redis) return; /* it may leave any of them without an answer, on a busy machine */
+        assert.ok(fallbacks > 0);
+        const recorded = recordedLines(file).filter((line) => line.id);
+        const pairs = recorded.map((line) => `${line.kind} ${line.served}`);
+        for (const pair of ['chat claude', 'chat google', 'messages small', 'messages google'])
+            assert.ok(pairs.includes(pair), pair);
+        assert.ok(recorded.some((line) => line.model === 'small' && line.served === 'claude'));
     });
 
 test(`D6 calls that Redis leaves without an answer are decided as they were (seed ${SEED})`, async (t) => {

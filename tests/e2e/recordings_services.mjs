@@ -1,5 +1,6 @@
 /* recordings_services.mjs - calls of protected routes and of callers of Admit are in a recording, and are
- * decided by a replay as they were, beside calls of models. Those of Envoy's service are counted.
+ * decided by a replay as they were, beside calls of models; so are requests that Envoy's external authorization or
+ * forward auth asks about. Those of Envoy's rate limit service are counted.
  *
  *   RECORDED_CALLS   calls of each run; default 500
  */
@@ -10,7 +11,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { KEY, OTHER_KEY, send, sha256, tenant } from './kit.mjs';
 import { admission, api, ask, client, OTHER_TOKEN, serving, TOKEN } from './grpc_kit.mjs';
-import { chance, isDecidedAlike, recordingFile } from './recording_kit.mjs';
+import { chance, isDecidedAlike, recordedLines, recordingFile } from './recording_kit.mjs';
 import { Redis } from './redis_kit.mjs';
 
 const CALLS = Number(process.env.RECORDED_CALLS ?? 500);
@@ -58,6 +59,7 @@ async function open(t, file, more = {}) {
             ],
             protect: [{ prefix: '/api', upstream: await upstream(t), concurrency: { law: 'vegas', initial: 4, min: 2, max: 6, window: '50ms' } }],
             envoy_rls: { config: rules },
+            ext_authz: {},
             ...more,
         },
     });
@@ -67,6 +69,7 @@ async function open(t, file, more = {}) {
 async function load(t, { gateway, address }) {
     const random = chance(SEED);
     const rpc = admission(t, address);
+    const auth = client(t, api.envoy.service.auth.v3.Authorization, address);
     const rls = client(t, api.envoy.service.ratelimit.v3.RateLimitService, address);
     const nap = (ms) => new Promise((done) => setTimeout(done, ms));
     const as = () => ({ headers: { authorization: `Bearer ${random() < 0.5 ? TOKEN : OTHER_TOKEN}` } });
@@ -107,6 +110,14 @@ async function load(t, { gateway, address }) {
                 { model: 'small', max_tokens: 60, messages: [{ role: 'user', content: CANARY }] },
                 { headers: { authorization: `Bearer ${random() < 0.5 ? KEY : OTHER_KEY}` } });
         },
+        async authz() {
+            const headers = { authorization: `Bearer ${random() < 0.5 ? KEY : OTHER_KEY}` };
+            await send(gateway.url, `/tollgate/v1/authz/${CANARY}`, undefined, { headers, method: 'GET' });
+        },
+        async check() {
+            const http = { method: 'GET', path: `/${CANARY}`, headers: { authorization: `Bearer ${random() < 0.5 ? KEY : OTHER_KEY}` } };
+            await ask(auth, 'Check', { attributes: { request: { http } } }, { token: null });
+        },
         async envoy() {
             await ask(rls, 'ShouldRateLimit', { domain: 'mail', descriptors: [{ entries: [{ key: 'to', value: 'x' }] }] }, { token: null });
         },
@@ -138,6 +149,8 @@ for (const store of ['memory', 'redis'])
         for (const decision of ['admitted', 'concurrency', 'rate'])
             assert.ok(calls.some((call) => call.decision === decision), decision);
         assert.equal(summary.unrecorded, asked.envoy);
+        const admits = recordedLines(file).filter((line) => line.kind === 'admit');
+        assert.ok(admits.length >= asked.authz + asked.check + asked.verdict + asked.grpc);
         const text = fs.readFileSync(file, 'utf8');
         for (const kind of ['admit', 'protect', 'chat'])
             assert.match(text, new RegExp(`"kind":"${kind}".*"ops":\\[`));
