@@ -362,7 +362,7 @@ for (const [how, failure] of [
     ['no first byte in time', { fault: 'hang' }],
     ['a break before the first byte', { fault: 'close', at: 'head' }],
 ])
-    test(`openai, anthropic, gemini: ${how} goes on to the next, at its price alone`, async (t) => {
+    test(`S6 openai, anthropic, gemini: ${how} goes on to the next, at its price alone`, async (t) => {
         const server = await gemini(t, () => ({ parts: [{ text: 'at last' }] }));
         const more = google(server);
         const once = { retries: 0, timeouts: { first_byte: '300ms', reply: '300ms' } };
