@@ -273,6 +273,28 @@ test('D7 (d) a tenant sees its own files alone, wherever it names them', async (
     assert.deepEqual(await page(one.files.list()), mine);
 });
 
+test('D7 (d) the lines of a batch name only what is their tenant\u2019s', async (t) => {
+    const { one, two: stranger } = await two(t);
+    const theirs = await upload(one);
+    const line = (body) =>
+        JSON.stringify({ custom_id: 'a', method: 'POST', url: '/v1/responses', body });
+    const lines = async (client, body) =>
+        client.files.create({
+            file: await toFile(Buffer.from(`${line({ input: 'hello' })}\n${line(body)}\n`), 'b.jsonl'),
+            purpose: 'batch',
+        });
+    const body = { input: [{ role: 'user', content: [{ type: 'input_file', file_id: theirs.id }] }] };
+    const refused = await fails(lines(stranger, body));
+    assert.equal(refused.status, 404);
+    assert.equal(refused.code, 'object_not_found');
+    assert.ok((await lines(one, body)).id);
+    assert.ok((await lines(stranger, { input: 'hello' })).id);
+    const wrong = await fails(
+        stranger.files.create({ file: await toFile(Buffer.from('no json'), 'c.jsonl'), purpose: 'batch' }),
+    );
+    assert.equal(wrong.status, 400);
+});
+
 test('S7 what is below a prefix is served, with any method and query', async (t) => {
     const { gateway, provider, one } = await two(t);
     const file = await upload(one);

@@ -78,8 +78,8 @@ static bool names_objects(struct slice key, bool any)
 }
 
 /* What callers fill with words of their own. The arguments of a tool's call are an object, and the
- * input of a call, at the top, never is. */
-static bool is_free(struct slice key, bool object, size_t depth)
+ * input of a call, at its top, never is. */
+static bool is_free(struct slice key, bool object, bool at_top)
 {
     static const char *const words[] = {"metadata",   "schema",       "json_schema", "parameters",
                                         "properties", "input_schema", NULL};
@@ -88,7 +88,7 @@ static bool is_free(struct slice key, bool object, size_t depth)
     if (!object || !fold_key(key, text))
         return false;
     return is_among(text, words) ||
-           (depth > 1 && (strcmp(text, "input") == 0 || strcmp(text, "arguments") == 0));
+           (!at_top && (strcmp(text, "input") == 0 || strcmp(text, "arguments") == 0));
 }
 
 static bool tell(const struct object_watch *watch, struct slice id, bool named)
@@ -106,15 +106,16 @@ struct level {
     bool free;
 };
 
-enum object_refs object_refs_json(struct json_reader *reader, const char *body, size_t n,
-                                  size_t readable, size_t values, const struct object_watch *watch)
+/* `top` is the level at which fields of a call are. */
+static enum object_refs watch_json(struct json_reader *reader, struct slice body, size_t readable,
+                                   size_t values, size_t top, const struct object_watch *watch)
 {
     struct level levels[JSON_DEPTH_MAX + 1];
     struct json_value value;
     struct json_text key;
     size_t depth = 0;
 
-    if (json_begin(reader, body, n, readable, &value) && json_enter(reader))
+    if (json_begin(reader, body.at, body.n, readable, &value) && json_enter(reader))
         levels[++depth] = (struct level){.array = value.kind == JSON_ARRAY};
     while (depth > 0) {
         struct level *level = &levels[depth];
@@ -129,7 +130,8 @@ enum object_refs object_refs_json(struct json_reader *reader, const char *body, 
                                   : names_objects(name, watch->any) ||
                                         (level->named && slice_equal(name, SLICE("id")));
         bool object = value.kind == JSON_OBJECT, array = value.kind == JSON_ARRAY;
-        bool is_free_here = level->free || (!level->array && is_free(name, object || array, depth));
+        bool is_free_here =
+            level->free || (!level->array && is_free(name, object || array, depth <= top));
         if (value.kind == JSON_STRING &&
             !tell(watch, (struct slice){value.string.bytes, value.string.size},
                   named && !is_free_here))
@@ -140,6 +142,12 @@ enum object_refs object_refs_json(struct json_reader *reader, const char *body, 
     if (json_end(reader))
         return OBJECT_REFS_FINE;
     return json_reader_problem(reader)->no_memory ? OBJECT_REFS_NO_MEMORY : OBJECT_REFS_MALFORMED;
+}
+
+enum object_refs object_refs_json(struct json_reader *reader, const char *body, size_t n,
+                                  size_t readable, size_t values, const struct object_watch *watch)
+{
+    return watch_json(reader, (struct slice){body, n}, readable, values, 1, watch);
 }
 
 /* ---- Forms ---- */
@@ -199,8 +207,15 @@ static bool next_line(struct slice *rest, struct slice *line)
     return true;
 }
 
+struct form {
+    const struct object_watch *watch;
+    struct slice file; /* the last one */
+    size_t files;
+    bool is_batch;
+};
+
 /* One part: its head, a blank line, its bytes. */
-static enum object_refs take_part(struct slice part, const struct object_watch *watch)
+static enum object_refs take_part(struct form *form, struct slice part)
 {
     static const char disposition[] = "content-disposition:";
     const size_t bytes = sizeof disposition - 1;
@@ -222,7 +237,13 @@ static enum object_refs take_part(struct slice part, const struct object_watch *
     }
     if (name.at == NULL)
         return OBJECT_REFS_MALFORMED;
-    return tell(watch, trim(part), !is_file && names_objects(name, watch->any))
+    if (is_file) {
+        form->file = part;
+        form->files++;
+    } else if (slice_equal_nocase(name, SLICE("purpose"))) {
+        form->is_batch |= slice_equal_nocase(trim(part), SLICE("batch"));
+    }
+    return tell(form->watch, trim(part), !is_file && names_objects(name, form->watch->any))
                ? OBJECT_REFS_FINE
                : OBJECT_REFS_STOPPED;
 }
@@ -241,8 +262,7 @@ static const char *find_mark(const char *at, const char *end, const char *mark, 
     return NULL;
 }
 
-enum object_refs object_refs_form(struct slice type, const char *body, size_t n,
-                                  const struct object_watch *watch)
+static enum object_refs take_parts(struct form *form, struct slice type, const char *body, size_t n)
 {
     char mark[BOUNDARY_MAX + 4];
     struct slice boundary;
@@ -272,11 +292,47 @@ enum object_refs object_refs_form(struct slice type, const char *body, size_t n,
         const char *next = find_mark(at, end, mark, mark_n);
         if (next == NULL)
             return OBJECT_REFS_MALFORMED;
-        enum object_refs refs = take_part((struct slice){at, (size_t)(next - at)}, watch);
+        enum object_refs refs = take_part(form, (struct slice){at, (size_t)(next - at)});
         if (refs != OBJECT_REFS_FINE)
             return refs;
         at = next + mark_n;
     }
+}
+
+/* Keys are those of calls of models, as in the body of such a call. */
+static enum object_refs take_lines(struct json_reader *reader, struct slice lines, const char *end,
+                                   size_t values, const struct object_watch *all)
+{
+    struct object_watch watch = *all;
+    enum object_refs refs = OBJECT_REFS_FINE;
+    struct slice line;
+
+    watch.any = false;
+    if (lines.n >= 3 && memcmp(lines.at, "\xef\xbb\xbf", 3) == 0)
+        lines = (struct slice){lines.at + 3, lines.n - 3};
+    while (refs == OBJECT_REFS_FINE && lines.n > 0) {
+        if (!next_line(&lines, &line)) {
+            line = lines;
+            lines.n = 0;
+        }
+        if (trim(line).n > 0)
+            refs = watch_json(reader, line, (size_t)(end - line.at), values, 2, &watch);
+    }
+    return refs;
+}
+
+enum object_refs object_refs_form(struct json_reader *reader, struct slice type, const char *body,
+                                  size_t n, size_t readable, size_t values,
+                                  const struct object_watch *watch)
+{
+    struct form form = {.watch = watch};
+    enum object_refs refs = take_parts(&form, type, body, n);
+
+    if (refs != OBJECT_REFS_FINE || !form.is_batch || form.files == 0)
+        return refs;
+    if (form.files > 1) /* nobody here knows which one the provider takes */
+        return OBJECT_REFS_MALFORMED;
+    return take_lines(reader, form.file, body + readable, values, watch);
 }
 
 /* ---- Queries ---- */

@@ -11,7 +11,8 @@
  * text is only wrong if it is known to be somebody else's object.
  *
  * Not looked into: what is free for callers to fill (metadata, schemas, arguments of tools), as far
- * as keys are concerned, and files that are uploaded.
+ * as keys are concerned, and files that are uploaded, but for those of batches, whose lines are
+ * calls of models.
  */
 #ifndef TG_DIALECT_OBJECT_REFS_H
 #define TG_DIALECT_OBJECT_REFS_H
@@ -38,8 +39,11 @@ enum object_refs {
 enum object_refs object_refs_json(struct json_reader *reader, const char *body, size_t n,
                                   size_t readable, size_t values, const struct object_watch *watch);
 
-/* Fields of multipart/form-data. `type` is the content type, with its boundary. */
-enum object_refs object_refs_form(struct slice type, const char *body, size_t n,
+/* Fields of multipart/form-data. `type` is the content type, with its boundary. Where the field
+ * `purpose` is "batch", the file has a call of a model in each line: {"body": {..}, ..}, of which
+ * each may have so many values. Other arguments as for object_refs_json(). */
+enum object_refs object_refs_form(struct json_reader *reader, struct slice type, const char *body,
+                                  size_t n, size_t readable, size_t values,
                                   const struct object_watch *watch);
 
 /* "a=b&c=d", percent-encoded: a query, or a form. */

@@ -215,7 +215,7 @@ static enum object_refs scan_passthrough(struct call *call, struct json_reader *
     size_t n = call->body.n, at = 0;
 
     if (type_is(type, SLICE("multipart/")))
-        return object_refs_form(type, body, n, &watch);
+        return object_refs_form(reader, type, body, n, call->body.room, values, &watch);
     /* Blanks, and a byte order mark, which some readers pass over. What then begins with neither
      * brace nor bracket has no keys, unless it is text of wider characters. */
     while (at < n && strchr(" \n\r\t\xef\xbb\xbf", body[at]) != NULL)

@@ -164,9 +164,51 @@ static void a_form_names_objects(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         heard[0] = '\0';
-        if (object_refs_form(slice_of(rows[i].type), rows[i].body, strlen(rows[i].body), &watch) !=
+        if (object_refs_form(reader, slice_of(rows[i].type), rows[i].body, strlen(rows[i].body),
+                             strlen(rows[i].body), 1000, &watch) !=
                 rows[i].refs ||
             strcmp(heard, rows[i].wanted) != 0)
+            fail_msg("%zu %s: %s", i, rows[i].body, heard);
+    }
+}
+
+#define FILE_PART "--b\r\n" DISPOSITION "name=file; filename=x\r\n\r\n"
+#define PURPOSE(word) "--b\r\n" DISPOSITION "name=purpose\r\n\r\n" word "\r\n"
+
+#define LINES                                                    \
+    "{\"custom_id\":\"c1\",\"body\":{\"file_id\":\"f1\"}}\n\r\n" \
+    "{\"order_id\":\"o1\",\"body\":{\"previous_response_id\":\"r1\"}}"
+#define MARKED "\xef\xbb\xbf{\"body\":{\"input\":{\"file_id\":\"f1\"}}}"
+
+/* Each line is a call of a model: its keys are those of one, its input is not free, and what its
+ * caller names by any other `_id` is no object. A file as short as these is told whole, too. */
+static void the_lines_of_a_batch_name_objects(void **state)
+{
+    static const struct {
+        const char *body, *wanted;
+        enum object_refs refs;
+    } rows[] = {
+        {PURPOSE("batch") FILE_PART LINES "\r\n--b--", "batch " LINES " c1 f1! o1 r1! ",
+         OBJECT_REFS_FINE},
+        {FILE_PART MARKED "\r\n" PURPOSE(" Batch") "--b--", MARKED " Batch f1! ",
+         OBJECT_REFS_FINE},
+        {PURPOSE("user_data") FILE_PART "{\"file_id\":\"f1\"}\r\n--b--",
+         "user_data {\"file_id\":\"f1\"} ", OBJECT_REFS_FINE},
+        {PURPOSE("batch") FILE_PART "no json\r\n--b--", "batch no json ", OBJECT_REFS_MALFORMED},
+        {PURPOSE("batch") FILE_PART "{}\r\n" FILE_PART "{}\r\n--b--", "batch {} {} ",
+         OBJECT_REFS_MALFORMED},
+        {PURPOSE("batch") "--b--", "batch ", OBJECT_REFS_FINE},
+    };
+    const struct object_watch watch = {.seen = seen, .any = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        size_t n = strlen(rows[i].body);
+        heard[0] = '\0';
+        enum object_refs refs =
+            object_refs_form(reader, SLICE("multipart/form-data; boundary=b"), rows[i].body, n, n,
+                             1000, &watch);
+        if (refs != rows[i].refs || strcmp(heard, rows[i].wanted) != 0)
             fail_msg("%zu %s: %s", i, rows[i].body, heard);
     }
 }
@@ -178,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_walk_ends_where_it_is_told_to),
         cmocka_unit_test(a_query_names_objects),
         cmocka_unit_test(a_form_names_objects),
+        cmocka_unit_test(the_lines_of_a_batch_name_objects),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
