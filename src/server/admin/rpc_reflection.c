@@ -132,8 +132,7 @@ static void rpc_reflection_ask(struct grpc_call *call, const ProtobufCMessage *m
         send_services(call, &response);
         break;
     default:
-        send_error(call, &response, GRPC_INVALID_ARGUMENT, "the question is none that is known",
-                   "");
+        send_error(call, &response, GRPC_INVALID_ARGUMENT, "this kind of request is not known", "");
         break;
     }
 }

@@ -79,8 +79,7 @@ static bool find_tenant(struct worker *worker, const struct admit_authz_request 
         if (tenant->n > 0)
             return true;
         refusal_init(why, REPLY_INVALID_API_KEY,
-                     "nobody is named: the header %.60s is missing, by which `ext_authz` knows "
-                     "who sends a request",
+                     "the header %.60s is missing; `ext_authz` knows by it who sends a request",
                      authz->tenant_header);
         return false;
     default:
@@ -88,7 +87,7 @@ static bool find_tenant(struct worker *worker, const struct admit_authz_request 
         if (tenant->n > 0)
             return true;
         refusal_init(why, REPLY_INVALID_REQUEST,
-                     "the address is missing, by which `ext_authz` knows who sends a request");
+                     "the address is missing; `ext_authz` knows by it who sends a request");
         return false;
     }
 }

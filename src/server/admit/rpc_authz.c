@@ -234,8 +234,11 @@ static bool read_extensions(const attributes *from, struct admit_authz_request *
             to->model = slice_of(value);
         else if (strcmp(name, "tollgate.cost") != 0 || !read_cost(value, &to->cost)) {
             refusal_init(why, REPLY_INVALID_REQUEST,
-                         "the context extension `%.60s` is not one of tollgate.tenant, .user, "
-                         ".model and .cost, or no integer from 0 to 9007199254740991",
+                         strcmp(name, "tollgate.cost") == 0
+                             ? "the context extension `%.60s` must be an integer from 0 to "
+                               "9007199254740991"
+                             : "the context extension `%.60s` is unknown; there are "
+                               "tollgate.tenant, .user, .model and .cost",
                          name);
             snprintf(why->param, sizeof why->param, "%.60s", name);
             return false;
