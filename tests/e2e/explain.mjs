@@ -495,6 +495,9 @@ const MODELS = {
     dear: { provider: 'oai', price: { input: 10, output: 30 }, max_output_tokens: 512, context: 4096 },
     rare: { provider: 'few', price: { input: 1, output: 2 }, max_output_tokens: 512 },
     spare: { provider: 'few', price: { input: 1, output: 2 }, fallback: ['small'], max_output_tokens: 512 },
+    /* The calls are in the words of OpenAI's chat: these two are translated, the second once `few` has no key. */
+    claude: { provider: 'ant', price: { input: 10, output: 30 }, max_output_tokens: 512, context: 4096 },
+    abroad: { provider: 'few', price: { input: 1, output: 2 }, fallback: ['claude'], max_output_tokens: 512 },
     slow: { provider: 'held', price: { input: 1, output: 2 }, max_output_tokens: 512, concurrency: { law: 'fixed', initial: 3 } },
     either: { provider: 'held', price: { input: 1, output: 2 }, fallback: ['small'], max_output_tokens: 512, concurrency: { law: 'fixed', initial: 1 } },
 };
@@ -555,7 +558,7 @@ class Pairs {
         }
         return {
             tenant: this.tenants[this.below(this.tenants.length)].name,
-            model: ['small', 'small', 'dear', 'rare', 'spare', 'slow', 'either'][this.below(7)],
+            model: ['small', 'small', 'dear', 'rare', 'spare', 'slow', 'either', 'claude', 'abroad'][this.below(9)],
             ...(this.random() < 0.6 && { user: `u${this.below(5)}` }),
             ...(this.random() < 0.8 && { max_tokens: 1 + this.below(500) }),
             prompt_bytes: this.below(400),
