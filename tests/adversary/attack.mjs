@@ -2,6 +2,7 @@
  *
  *     billed <= budget               of every tenant, at every moment
  *     charged = billed               of every call that ended with the provider's usage
+ *     reserved >= billed             of every such call
  *     booked + uncertain >= billed   of every call that was cut
  *     used >= billed                 of every tenant, in the books at the end, kills included
  */
@@ -151,6 +152,8 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
             reported.reserved += line.reserved_micro_usd ?? 0;
             if (booked !== micro || uncertain !== 0)
                 tell(trace, `charged ${booked} (${uncertain} uncertain), billed ${micro}`);
+            if (micro > line.reserved_micro_usd)
+                tell(trace, `reserved ${line.reserved_micro_usd}, billed ${micro}`);
         } else {
             cuts.calls++;
             cuts.billed += micro;

@@ -4,7 +4,7 @@
  * gateway has written from it: whatever grows, is counted twice or is read differently on that way is
  * a way to spend more than was reserved. See moves.mjs for what a move is.
  */
-import { chat, dense, message, response, words } from './moves.mjs';
+import { chat, dense, message, png, response, words } from './moves.mjs';
 
 const FOREIGN = ['gg-pro', 'gg-lossy', 'an-opus', 'an-haiku', 'an-lossy', 'or-write'];
 const OPENAI = ['oa-flat', 'oa-write', 'vl-open', 'vl-lossy', 'or-write', 'gg-pro', 'gg-lossy'];
@@ -106,6 +106,37 @@ export const TRANSLATED = [
             ...small(r),
         }),
     ),
+    move(24, 'a smaller picture, asked for where nobody looks', (r) => {
+        const detail = 'low';
+        const url = png(2000, 3000);
+        const data = url.slice(url.indexOf(',') + 1);
+        return r.pick([
+            chat(r.pick(['oa-flat', 'oa-mini', 'or-write']), {
+                messages: user([{ type: 'image_url', image_url: { url }, detail }]),
+                ...small(r),
+            }),
+            chat(r.pick(['oa-flat', 'oa-mini']), {
+                messages: user([
+                    { type: 'image_url', image_url: { url, detail: 'high' }, detail },
+                ]),
+                ...small(r),
+            }),
+            message(r.pick(['oa-flat', 'oa-mini', 'or-write']), {
+                messages: user([
+                    {
+                        type: 'image',
+                        source: { type: 'base64', media_type: 'image/png', data, detail },
+                        detail,
+                    },
+                ]),
+                ...small(r),
+            }),
+            response(r.pick(['oa-flat', 'oa-mini']), {
+                input: [{ role: 'user', detail, content: [{ type: 'input_image', image_url: url }] }],
+                max_output_tokens: 20,
+            }),
+        ]);
+    }),
     move(27, 'a video in the place of an image', (r) => {
         const type = r.pick(['video/mp4', 'application/pdf', 'audio/mpeg', 'IMAGE/png', '']);
         return r.chance(0.5)

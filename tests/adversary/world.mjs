@@ -106,6 +106,13 @@ const PROVIDER_OF = { openai: 'oai', gemini: 'goo', vllm: 'own', anthropic: 'ant
 
 const largestImage = (image) => imageTokens(image, image.rule === 'claude' ? [8000, 8000] : null);
 
+/* How the family counts an image of a known size. */
+const imageOf = ({ rule, base, tile, multiplier }) => ({
+    rule,
+    ...(rule === 'tiles' && { base, tile }),
+    ...(rule === 'patches' && { factor: multiplier / 1000 }),
+});
+
 const modelOf = (model) => ({
     provider: model.provider ?? PROVIDER_OF[model.family],
     price: priceOf(model),
@@ -114,7 +121,7 @@ const modelOf = (model) => ({
     most_tokens_per_s: model.tps,
     tokenizer: model.tok,
     cut: model.cut,
-    ...(model.image && { image_most: largestImage(model.image) }),
+    ...(model.image && { image_most: largestImage(model.image), image: imageOf(model.image) }),
     ...(model.fallback && { fallback: [model.fallback] }),
     ...(model.implicit && { cache_write_implicit: true }),
     ...(model.family === 'anthropic' && { rounds: model.rounds }),

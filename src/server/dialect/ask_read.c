@@ -290,6 +290,14 @@ static void read_role(struct level *level, struct json_text text)
     level->replies = json_text_is(text, "assistant");
 }
 
+/* A detail makes an image cheaper only where its API looks for one. */
+static bool has_detail(const struct walk *walk, const struct level *level)
+{
+    return walk->ask->endpoint == ENDPOINT_CHAT
+               ? level->is_media
+               : walk->ask->endpoint == ENDPOINT_RESPONSES && level->kind == LEVEL_PART;
+}
+
 static void count_prose_string(struct walk *walk, struct level *level, struct json_text key,
                                struct json_text text)
 {
@@ -323,7 +331,8 @@ static void count_prose_string(struct walk *walk, struct level *level, struct js
     } else if (json_text_is(key, "role")) {
         read_role(level, text);
     } else if (json_text_is(key, "detail")) {
-        level->payload.detail = detail_of(text);
+        if (has_detail(walk, level) || detail_of(text) == ASK_DETAIL_ORIGINAL)
+            level->payload.detail = detail_of(text);
     } else if (json_text_is(key, "file_id")) {
         level->payload.n += 2; /* no size is known */
     }

@@ -501,6 +501,39 @@ static void pdf_inline_is_the_context(void **state)
                     .input < 300);
 }
 
+/* Elsewhere nobody reads it, and the image costs what it costs without. */
+static void a_detail_counts_where_the_api_looks_for_it(void **state)
+{
+#define URL "'data:image/png;base64," PNG_1024 "'"
+#define SOURCE "'source':{'type':'base64','media_type':'image/png','data':'" PNG_1024 "'"
+    static const struct {
+        enum endpoint endpoint;
+        const char *fields;
+        bool counts;
+    } rows[] = {
+        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL ",'detail':'low'}}]}]",
+         true},
+        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL "},'detail':'low'}]}]",
+         false},
+        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL ",'detail':'high'},'detail':'low'}]}]",
+         false},
+        {ENDPOINT_RESPONSES, "'input':[{'content':[{'type':'input_image','image_url':" URL ",'detail':'low'}]}]",
+         true},
+        {ENDPOINT_RESPONSES, "'input':[{'detail':'low','content':[{'type':'input_image',"
+                             "'image_url':" URL "}]}]",
+         false},
+        {ENDPOINT_MESSAGES, "'messages':[{'content':[{'type':'image','detail':'low'," SOURCE ",'detail':'low'}}]}]",
+         false},
+    };
+    struct bound_facts facts = facts_of_a_model();
+
+    facts.image = (struct bound_image){.rule = BOUND_IMAGE_TILES, .base = 1, .tile = 10000};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if ((bound_with(*state, rows[i].endpoint, rows[i].fields, &facts).input < 10000) !=
+            rows[i].counts)
+            fail_msg("%s", rows[i].fields);
+}
+
 /* Google takes any media in the place of an image. */
 static void other_media_in_the_place_of_an_image_are_the_context(void **state)
 {
@@ -744,6 +777,7 @@ int main(void)
         cmocka_unit_test(what_is_not_in_the_body_is_the_context),
         cmocka_unit_test(items_of_replies_are_the_most_that_one_has),
         cmocka_unit_test(pdf_inline_is_the_context),
+        cmocka_unit_test(a_detail_counts_where_the_api_looks_for_it),
         cmocka_unit_test(other_media_in_the_place_of_an_image_are_the_context),
         cmocka_unit_test(recordings_cost_by_their_length),
         cmocka_unit_test(tools_of_the_provider_need_a_bound_on_uses),
