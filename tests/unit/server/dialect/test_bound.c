@@ -501,29 +501,32 @@ static void pdf_inline_is_the_context(void **state)
                     .input < 300);
 }
 
+#define PNG_URL "'data:image/png;base64," PNG_1024 "'"
+#define CONTENT(name, part) "'" name "':[{'content':[{" part "}]}]"
+#define IN_CHAT(inner, more) \
+    CONTENT("messages", "'type':'image_url','image_url':{'url':" PNG_URL inner "}" more)
+#define IN_RESPONSE(more) \
+    CONTENT("input", "'type':'input_image','image_url':" PNG_URL more)
+#define IN_MESSAGE(inner)                                                           \
+    CONTENT("messages",                                                             \
+            "'type':'image','detail':'low','source':{'type':'base64','media_type':" \
+            "'image/png','data':'" PNG_1024 "'" inner "}")
+#define LOW ",'detail':'low'"
+
 /* Elsewhere nobody reads it, and the image costs what it costs without. */
 static void a_detail_counts_where_the_api_looks_for_it(void **state)
 {
-#define URL "'data:image/png;base64," PNG_1024 "'"
-#define SOURCE "'source':{'type':'base64','media_type':'image/png','data':'" PNG_1024 "'"
     static const struct {
         enum endpoint endpoint;
         const char *fields;
         bool counts;
     } rows[] = {
-        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL ",'detail':'low'}}]}]",
-         true},
-        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL "},'detail':'low'}]}]",
-         false},
-        {ENDPOINT_CHAT, "'messages':[{'content':[{'type':'image_url','image_url':{'url':" URL ",'detail':'high'},'detail':'low'}]}]",
-         false},
-        {ENDPOINT_RESPONSES, "'input':[{'content':[{'type':'input_image','image_url':" URL ",'detail':'low'}]}]",
-         true},
-        {ENDPOINT_RESPONSES, "'input':[{'detail':'low','content':[{'type':'input_image',"
-                             "'image_url':" URL "}]}]",
-         false},
-        {ENDPOINT_MESSAGES, "'messages':[{'content':[{'type':'image','detail':'low'," SOURCE ",'detail':'low'}}]}]",
-         false},
+        {ENDPOINT_CHAT, IN_CHAT(LOW, ""), true},
+        {ENDPOINT_CHAT, IN_CHAT("", LOW), false},
+        {ENDPOINT_CHAT, IN_CHAT(",'detail':'high'", LOW), false},
+        {ENDPOINT_RESPONSES, IN_RESPONSE(LOW), true},
+        {ENDPOINT_RESPONSES, IN_RESPONSE("}],'role':'user','detail':'low','more':[{"), false},
+        {ENDPOINT_MESSAGES, IN_MESSAGE(LOW), false},
     };
     struct bound_facts facts = facts_of_a_model();
 
