@@ -89,6 +89,9 @@ static void what_was_not_initialized_is_refused(void **state)
     assert_int_equal(given.a, INT64_C(0x5555555555555555));
     sized_init(NULL, sizeof given, &defaults, sizeof defaults, FIRST);
     sized_give(NULL, sizeof given, &defaults, sizeof defaults);
+    sized_give(&given, SIZE_MAX, &defaults, sizeof defaults); /* no size of a struct */
+    sized_give(&given, (size_t)1 << 40, &defaults, sizeof defaults);
+    assert_int_equal(given.a, INT64_C(0x5555555555555555));
 }
 
 int main(void)
