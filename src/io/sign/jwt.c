@@ -1,0 +1,143 @@
+/* jwt.c - a JSON Web Token, signed with RS256. See jwt.h. */
+#include "io/sign/jwt.h"
+
+#include <limits.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { KEY_BITS_MIN = 2048, SIGNATURE_MAX = 2048 };
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void jwt_base64(struct text_out *out, struct slice bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes.at;
+
+    for (size_t i = 0; i < bytes.n; i += 3) {
+        size_t left = bytes.n - i;
+        uint32_t group = (uint32_t)at[i] << 16;
+        group |= left > 1 ? (uint32_t)at[i + 1] << 8 : 0;
+        group |= left > 2 ? (uint32_t)at[i + 2] : 0;
+        text_out_char(out, alphabet[group >> 18]);
+        text_out_char(out, alphabet[group >> 12 & 63]);
+        if (left > 1)
+            text_out_char(out, alphabet[group >> 6 & 63]);
+        if (left > 2)
+            text_out_char(out, alphabet[group & 63]);
+    }
+}
+
+static bool read_base64(struct text_out *out, struct slice text)
+{
+    uint32_t bits = 0;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        const char *at = text.at[i] != '\0' ? strchr(alphabet, text.at[i]) : NULL;
+        if (at == NULL)
+            return false;
+        bits = bits << 6 | (uint32_t)(at - alphabet);
+        n += 6;
+        if (n >= 8) {
+            n -= 8;
+            text_out_char(out, (char)(unsigned char)(bits >> n & 255));
+        }
+    }
+    return !out->failed;
+}
+
+/* Nobody is asked for the password of a key that has one. */
+static int no_password(char *buffer, int size, int writing, void *arg)
+{
+    (void)buffer;
+    (void)size;
+    (void)writing;
+    (void)arg;
+    return -1;
+}
+
+static EVP_PKEY *read_key(struct slice pem, bool is_private)
+{
+    EVP_PKEY *key = NULL;
+    BIO *bio = pem.n <= INT_MAX ? BIO_new_mem_buf(pem.at, (int)pem.n) : NULL;
+
+    if (bio != NULL)
+        key = is_private ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL)
+                         : PEM_read_bio_PUBKEY(bio, NULL, no_password, NULL);
+    BIO_free(bio);
+    return key;
+}
+
+static bool is_rsa(const EVP_PKEY *key)
+{
+    return EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) >= KEY_BITS_MIN;
+}
+
+bool jwt_is_key(struct slice pem)
+{
+    EVP_PKEY *key = read_key(pem, true);
+    bool good = key != NULL && is_rsa(key);
+
+    EVP_PKEY_free(key);
+    return good;
+}
+
+static bool sign(EVP_PKEY *key, struct slice text, struct text_out *out)
+{
+    unsigned char signature[SIGNATURE_MAX];
+    size_t n = sizeof signature;
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    bool fine = digest != NULL && EVP_PKEY_get_size(key) <= SIGNATURE_MAX &&
+                EVP_DigestSignInit(digest, NULL, EVP_sha256(), NULL, key) == 1 &&
+                EVP_DigestSign(digest, signature, &n, (const unsigned char *)text.at, text.n) == 1;
+
+    EVP_MD_CTX_free(digest);
+    if (fine)
+        jwt_base64(out, (struct slice){(const char *)signature, n});
+    return fine;
+}
+
+bool jwt_sign(struct slice pem, struct slice header, struct slice claims, struct text_out *out)
+{
+    EVP_PKEY *key = read_key(pem, true);
+    size_t begin = out->size;
+
+    jwt_base64(out, header);
+    text_out_char(out, '.');
+    jwt_base64(out, claims);
+    struct text_out signature = {0};
+    bool fine = key != NULL && is_rsa(key) && !out->failed &&
+                sign(key, (struct slice){out->bytes + begin, out->size - begin}, &signature);
+    text_out_char(out, '.');
+    text_out_slice(out, text_out_written(&signature));
+    fine = fine && !signature.failed && !out->failed;
+    text_out_fini(&signature);
+    EVP_PKEY_free(key);
+    return fine;
+}
+
+bool jwt_verify(struct slice pem, struct slice token, struct text_out *claims)
+{
+    const char *end = token.at + token.n;
+    const char *first = token.n > 0 ? memchr(token.at, '.', token.n) : NULL;
+    const char *second = first != NULL ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
+    EVP_PKEY *key = read_key(pem, true);
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    struct text_out signature = {0};
+
+    if (key == NULL)
+        key = read_key(pem, false);
+    bool good =
+        second != NULL && key != NULL && is_rsa(key) && digest != NULL &&
+        read_base64(&signature, (struct slice){second + 1, (size_t)(end - second - 1)}) &&
+        signature.size > 0 && EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, key) == 1 &&
+        EVP_DigestVerify(digest, (const unsigned char *)signature.bytes, signature.size,
+                         (const unsigned char *)token.at, (size_t)(second - token.at)) == 1 &&
+        read_base64(claims, (struct slice){first + 1, (size_t)(second - first - 1)});
+    text_out_fini(&signature);
+    EVP_MD_CTX_free(digest);
+    EVP_PKEY_free(key);
+    return good;
+}
