@@ -89,6 +89,21 @@ bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice
     return true;
 }
 
+/* The key stands before the value: its quotes, a colon, perhaps blanks. No escape in it can hide
+ * a quote, since without escapes it is "model". */
+void body_edit_replace_model(struct body_edit *edit, const struct ask *ask, const char *body,
+                             const char *name, const char *text)
+{
+    size_t at = ask->model_span.at;
+    unsigned quotes = 0;
+
+    while (quotes < 2) {
+        assert(at > 0);
+        quotes += body[--at] == '"';
+    }
+    add_text(edit, at, ask->model_span.at + ask->model_span.n - at, "\"%s\":\"%s\"", name, text);
+}
+
 /* ---- The bound of the output ----------------------------------------------------------------- */
 
 static const char *bound_name(enum endpoint endpoint, const char *in_chats)

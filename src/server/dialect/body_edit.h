@@ -36,6 +36,11 @@ void body_edit_init(struct body_edit *edit);
 /* Each of these at most once. False: a name longer than ASK_TEXT_MAX or not UTF-8. */
 bool body_edit_model(struct body_edit *edit, const struct ask *ask, struct slice name);
 
+/* Has another member, a name and a text of plain characters, in place of the model. Not beside
+ * body_edit_model(). */
+void body_edit_replace_model(struct body_edit *edit, const struct ask *ask, const char *body,
+                             const char *name, const char *text);
+
 /* Makes `most` the bound of one choice's output: bounds that are larger, null, or 0 where that is
  * none are replaced; where there is none it is added, as `in_chats` (max_completion_tokens, or
  * max_tokens: what the provider knows; static), max_output_tokens (responses) or max_tokens.

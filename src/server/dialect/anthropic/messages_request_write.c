@@ -571,7 +571,10 @@ bool messages_write_request(struct json_reader *json, const struct neutral_reque
         bound = target->max_output;
     if (write_begin(&write.base, json, request, target, DIALECT_ANTHROPIC, out, dropped, problem)) {
         json_write_object(out);
-        write_text(out, "model", write_model(&write.base));
+        if (target->vertex) /* the model stands in the path there */
+            write_word(out, "anthropic_version", VERTEX_ANTHROPIC_VERSION);
+        else
+            write_text(out, "model", write_model(&write.base));
         write_integer(out, "max_tokens", bound);
         /* In the order of the prefix that is cached: tools, system, messages. */
         write_tools(&write);

@@ -226,12 +226,18 @@ enum neutral_thinking {
     THINKING_NONE,     /* the model does not think: asking for it is left out */
 };
 
+/* What a provider takes for the id of a tool call: IDS_ALNUM9: 9 letters and digits. */
 enum neutral_ids { IDS_ANY, IDS_ALNUM9 };
+
+/* Where a chat sends back what the model thought: nowhere, `reasoning_content`, `reasoning`. */
 enum neutral_reasoning_field {
     REASONING_FIELD_NONE,
     REASONING_FIELD_CONTENT,
     REASONING_FIELD_BARE
 };
+
+/* What Anthropic's models on Vertex AI want in a body in place of the model's name. */
+#define VERTEX_ANTHROPIC_VERSION "vertex-2023-10-16"
 
 struct neutral_target {
     struct slice model;    /* written instead of the request's; "": the request's */
@@ -244,7 +250,9 @@ struct neutral_target {
     bool max_tokens;       /* chat: the bound is `max_tokens`, not `max_completion_tokens` */
     bool developer;        /* chat: knows the role `developer`; default false: `system` */
     bool media_results;    /* Gemini: takes media in results of tools; default false */
-    bool vertex;           /* Gemini on Vertex AI: labels, no `store`; default false */
+    bool vertex;           /* Anthropic: on Vertex AI, where the body has the version in place of
+                              the model; default false */
+    uint64_t refused;      /* chat: bits of enum neutral_field that the provider does not take */
     enum neutral_thinking thinking;               /* default THINKING_ADAPTIVE */
     enum neutral_ids ids;                         /* ids of tool calls; default IDS_ANY */
     enum neutral_reasoning_field reasoning_field; /* chat: how reasoning is sent back; default none

@@ -28,6 +28,21 @@ void write_lose(struct request_write *write, enum neutral_field field)
         write->failed = true;
 }
 
+bool write_is_refused(struct request_write *write, enum neutral_field field, const char *name,
+                      bool changes)
+{
+    if ((write->target->refused >> field & 1) == 0)
+        return false;
+    if (changes && write->target->strict) {
+        char text[160];
+        snprintf(text, sizeof text, "'%s' is a field that the model's provider refuses.", name);
+        write_fail(write, name, text);
+    } else if (changes) {
+        neutral_dropped_add(write->dropped, name);
+    }
+    return true;
+}
+
 static const char *turns_param(const struct neutral_request *request)
 {
     return request->from == DIALECT_RESPONSES ? "input" : "messages";
@@ -512,12 +527,13 @@ void write_openai_service(struct request_write *write)
     const struct neutral_request *request = write->request;
     struct json_writer *out = write->out;
 
-    if (request->user.n > 0)
+    if (request->user.n > 0 && !write_is_refused(write, FIELD_USER, "user", false))
         write_text(out, "user", request->user);
-    if (request->metadata.n > 0)
+    if (request->metadata.n > 0 && !write_is_refused(write, FIELD_METADATA, "metadata", false))
         write_raw(out, "metadata", request->metadata);
-    if (request->cache_key.n > 0)
+    if (request->cache_key.n > 0 &&
+        !write_is_refused(write, FIELD_CACHE_KEY, "prompt_cache_key", false))
         write_text(out, "prompt_cache_key", request->cache_key);
-    if (tiers[request->tier] != NULL)
+    if (tiers[request->tier] != NULL && !write_is_refused(write, FIELD_TIER, "service_tier", false))
         write_word(out, "service_tier", tiers[request->tier]);
 }

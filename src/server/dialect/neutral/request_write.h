@@ -33,6 +33,11 @@ void write_fail(struct request_write *write, const char *param, const char *text
 /* Fails: of all turns, nothing is left that can be written. */
 void write_nothing_said(struct request_write *write);
 
+/* Whether the provider does not take a field that its dialect has. `changes`: the answer is another
+ * without it, so that it is refused under strict, else left out and named; others are left out. */
+bool write_is_refused(struct request_write *write, enum neutral_field field, const char *name,
+                      bool changes);
+
 /* What cannot be written. */
 void write_lose(struct request_write *write, enum neutral_field field);
 

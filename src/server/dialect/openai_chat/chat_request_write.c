@@ -311,7 +311,9 @@ static void write_tools(struct request_write *write)
         write_tool(write, &request->tools[i]);
     write_tools_end(write);
     write_choice(write);
-    if (request->parallel != TRI_UNSET)
+    if (request->parallel != TRI_UNSET &&
+        !write_is_refused(write, FIELD_PARALLEL, "parallel_tool_calls",
+                          request->parallel == TRI_FALSE))
         write_bool(write->out, "parallel_tool_calls", request->parallel == TRI_TRUE);
 }
 
@@ -380,12 +382,16 @@ static void write_service(struct request_write *write)
     struct json_writer *out = write->out;
     enum neutral_effort effort = write_effort_of(write);
 
-    if (effort != EFFORT_UNSET)
+    if (effort != EFFORT_UNSET &&
+        !write_is_refused(write, FIELD_REASONING, "reasoning_effort", false))
         write_word(out, "reasoning_effort", neutral_effort_name(effort));
-    if (request->verbosity.n > 0)
+    if (request->verbosity.n > 0 &&
+        !write_is_refused(write, FIELD_VERBOSITY, "verbosity",
+                          !slice_equal(request->verbosity, SLICE("medium"))))
         write_text(out, "verbosity", request->verbosity);
     write_openai_service(write);
-    if (request->store != TRI_UNSET && request->from != DIALECT_RESPONSES)
+    if (request->store != TRI_UNSET && request->from != DIALECT_RESPONSES &&
+        !write_is_refused(write, FIELD_STORE, "store", false))
         write_bool(out, "store", request->store == TRI_TRUE);
     if (request->stream) {
         write_bool(out, "stream", true);
