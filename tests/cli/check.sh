@@ -260,8 +260,40 @@ bad 'the fallback of "m" is itself' "$p
 models: {m: {price: {}, provider: p, fallback: [@m]}}"
 good 'a preset stands for an address and an API' \
     'providers: {p: {preset: gemini}, q: {preset: vllm, base_url: "http://h"}}'
-bad 'providers.p: base_url is missing; it must be given, or a preset that has one' \
+bad 'providers.p: base_url is missing; it must be given, here or at each key, or a preset that has one' \
     'providers: {p: @{preset: vllm}}'
+good 'each key has an address of its own' \
+    'providers: {p: {preset: vllm, keys: [{name: k, secret: "${TG_WORD}", base_url: "http://h"}]}}'
+bad 'providers.p: base_url is missing; it must be given, here or at each key, or a preset that has one' \
+    'providers: {p: @{preset: vllm, keys: [{name: k, secret: "${TG_WORD}", base_url: "http://h"}, {name: l, secret: "${TG_WORD}"}]}}'
+bad 'providers.p.auth is "azure"; it must be one of header | gcp | aws' \
+    'providers: {p: {preset: openai, auth: @azure}}'
+bad 'providers.p.keys[0]: secret is missing; it must be given' \
+    'providers: {p: {preset: openai, keys: [@{name: k}]}}'
+bad 'providers.p.keys[0].access_key is for auth: aws alone' \
+    'providers: {p: {preset: openai, keys: [{name: k, secret: "${TG_WORD}", access_key: @A}]}}'
+bad 'providers.p.keys[0].service_account is for auth: gcp alone' \
+    'providers: {p: {preset: openai, keys: [{name: k, secret: "${TG_WORD}", service_account: @"${TG_WORD}"}]}}'
+bad 'providers.p: region is missing; bedrock needs it' \
+    'providers: {p: @{preset: bedrock, keys: [{name: k, secret: "${TG_WORD}", access_key: A}]}}'
+bad 'providers.p.region is "us/../x"; it must be letters, digits, and any of - _ . :' \
+    'providers: {p: {preset: bedrock, region: @us/../x, keys: [{name: k, secret: "${TG_WORD}", access_key: A}]}}'
+bad 'providers.p.keys[0]: access_key is missing; auth: aws needs it' \
+    'providers: {p: {preset: bedrock, region: r, keys: [@{name: k, secret: "${TG_WORD}"}]}}'
+good 'an API key of Bedrock' \
+    'providers: {p: {preset: bedrock, region: r, auth: {header: authorization}, keys: [{name: k, secret: "${TG_WORD}"}]}}'
+bad 'providers.p.region is for auth: aws and preset: bedrock alone' \
+    'providers: {p: {preset: openai, region: @r}}'
+bad 'providers.p: project is missing; vertex needs it' \
+    'providers: {p: @{preset: vertex, location: l}}'
+bad 'providers.p.api: preset: vertex is known to speak gemini and anthropic' \
+    'providers: {p: {preset: vertex, project: a, location: l, api: @openai}}'
+bad 'providers.p.keys[0]: service_account is missing; auth: gcp needs it' \
+    'providers: {p: {preset: vertex, project: a, location: l, keys: [@{name: k}]}}'
+bad 'providers.p.keys[0].service_account is not JSON; it must be the JSON of a service account' \
+    'providers: {p: {preset: vertex, project: a, location: l, keys: [{name: k, service_account: @"${TG_WORD}"}]}}'
+bad 'providers.p.project is for preset: vertex alone' \
+    'providers: {p: {preset: gemini, project: @a}}'
 bad 'providers.p: api is missing; it must be given, or a preset that has one' \
     'providers: {p: @{base_url: "http://h"}}'
 good 'a model falls back to one of another API' "$p
@@ -370,7 +402,7 @@ bad 'providers.p.groups.g.rpm is "0"; it must be' "$(provider 'groups: {g: {rpm:
 bad 'providers.p.keys[0]: secret is missing' "$(provider 'keys: [@{name: k}]')"
 bad 'providers.p.keys[1].name is "k", which keys[0] has already; each name is allowed once' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}, {name: @k, secret: "${TG_WORD}"}]')"
-bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret or group' \
+bad 'models.m.keys: the key "k" of the provider "p" is given elsewhere with another secret, address or group' \
     "$(provider 'keys: [{name: k, secret: "${TG_WORD}"}]')
 models: {m: {provider: p, price: {}, keys: @[{name: k, secret: \"\${TG_LIMIT}\"}]}}"
 good 'S3 a model may have other limits for the same key' "$(provider 'keys: [{name: k, secret: "${TG_WORD}", rpm: 5}]')

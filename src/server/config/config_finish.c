@@ -284,8 +284,15 @@ static void finish_headers(struct reader *reader, const struct yaml_node *node,
             config_lower(reader, provider->set_headers.list[i].name);
 }
 
-static const char *auth_header_of(enum config_api api)
+/* Tokens and signatures have one place. */
+static const char *auth_header_of(const struct config_provider *provider)
 {
+    enum config_api api = provider->api;
+
+    if (provider->auth != CONFIG_AUTH_HEADER)
+        return "authorization";
+    if (provider->preset == CONFIG_PRESET_AZURE)
+        return "api-key";
     return api == CONFIG_ANTHROPIC ? "x-api-key"
            : api == CONFIG_GEMINI  ? "x-goog-api-key"
                                    : "authorization";
@@ -298,7 +305,7 @@ static void finish_auth(struct reader *reader, const struct yaml_node *node,
     const struct yaml_node *header = yaml_tree_get(yaml_tree_get(node, "auth"), "header");
 
     if (provider->auth_header == NULL)
-        provider->auth_header = auth_header_of(provider->api);
+        provider->auth_header = auth_header_of(provider);
     if (provider->auth_prefix == NULL)
         provider->auth_prefix =
             strcmp(provider->auth_header, "authorization") == 0 ? "Bearer " : "";
@@ -441,6 +448,8 @@ void config_finish_provider(struct reader *reader, const struct yaml_node *node,
     finish_path(reader, node, provider);
     finish_proxy(reader, node, provider);
     check_key_names(reader, yaml_tree_get(node, "keys"));
+    config_finish_credentials(reader, yaml_tree_get(node, "keys"), provider, provider->keys,
+                              provider->n_keys);
     finish_own_groups(reader, node, provider);
 }
 

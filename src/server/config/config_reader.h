@@ -11,6 +11,8 @@
  *         config_secrets.c     those that are secret
  *         config_limiter.c     a limiter, whose keys depend on its strategy
  *         config_finish.c      what several keys of a section say together
+ *         config_presets.c     what is known of common providers
+ *         config_credentials.c keys of providers: what each way to authenticate needs
  *         envoy_rules_read.c   the rules of Envoy's rate limit service: files of their own
  *       config_rules.c       rules for fields and headers
  *       config_tenants.c     names, parents and levels of all tenants
@@ -187,6 +189,13 @@ void config_digest_end(struct reader *reader);
 /* Prices and facts of models that the configuration does not give, after providers are known. */
 void config_fill_models(struct reader *reader);
 
+/* ---- config_credentials.c ---- */
+
+/* What the provider's way to authenticate needs of each of these keys, whose list is `node`. */
+void config_finish_credentials(struct reader *reader, const struct yaml_node *node,
+                               const struct config_provider *provider,
+                               struct config_provider_key *keys, size_t n);
+
 /* ---- config_finish.c ---- */
 
 /* What a section with a `price` leaves out of it, and its lengths of context. */
@@ -230,6 +239,14 @@ void config_set_default(struct reader *reader, const struct schema_key *key, voi
 
 /* A scalar that is a secret; file:PATH is read. */
 bool config_read_secret(struct reader *reader, const struct yaml_node *node,
+                        struct config_secret *into);
+
+/* The same of many lines: the whole of the file. */
+bool config_read_secret_document(struct reader *reader, const struct yaml_node *node,
+                                 struct config_secret *into);
+
+/* A secret that was found in another one. False: no memory, which has been noted. */
+bool config_keep_secret(struct reader *reader, const char *text, size_t bytes,
                         struct config_secret *into);
 
 /* Wipes what the configuration has kept, at its end. */

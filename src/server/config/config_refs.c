@@ -297,6 +297,9 @@ static void link_model(struct reader *reader, const struct config_index *provide
     model->provider = number_of(providers, yaml_tree_get(node, "provider"));
     model->cheaper = number_of(config->names, yaml_tree_get(node, "cheaper"));
     assert(model->provider == CONFIG_NONE || model->provider < config->n_providers);
+    if (model->provider != CONFIG_NONE)
+        config_finish_credentials(reader, yaml_tree_get(node, "keys"),
+                                  &config->providers[model->provider], model->keys, model->n_keys);
     assert(model->cheaper == CONFIG_NONE || model->cheaper < config->n_models);
     if (fallback == NULL || fallback->n == 0)
         return;
@@ -334,15 +337,27 @@ static int compare_keys(const void *a, const void *b)
     return left->model < right->model ? -1 : 1;
 }
 
-/* One name is one secret in one group. Its limits may be others for each model. */
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool same_secret(const struct config_secret *a, const struct config_secret *b)
+{
+    return a->size == b->size && (a->size == 0 || memcmp(a->bytes, b->bytes, a->size) == 0);
+}
+
+/* One name is one secret at one address in one group. Its limits may be others for each model. */
 static bool is_same_key(const struct config_provider_key *a, const struct config_provider_key *b)
 {
-    bool same_group =
-        a->group == b->group || (a->group && b->group && strcmp(a->group, b->group) == 0);
+    bool same_group = is_same_text(a->group, b->group);
 
-    return a->secret.size == b->secret.size &&
-           (a->secret.size == 0 || memcmp(a->secret.bytes, b->secret.bytes, a->secret.size) == 0) &&
-           same_group;
+    return same_secret(&a->secret, &b->secret) &&
+           same_secret(&a->session_token, &b->session_token) &&
+           same_secret(&a->account_text, &b->account_text) &&
+           is_same_text(a->access_key, b->access_key) && is_same_text(a->base.host, b->base.host) &&
+           a->base.port == b->base.port && a->base.tls == b->base.tls &&
+           is_same_text(a->base.path, b->base.path) && same_group;
 }
 
 static size_t add_keys(struct named_key *list, size_t n, size_t provider, size_t model,
@@ -368,7 +383,7 @@ static void refuse_key(struct reader *reader, const struct named_key *key)
     config_error(
         reader, yaml_tree_get(node, "keys"),
         "models.%.60s.keys: the key \"%.60s\" of the provider \"%.60s\" is given elsewhere "
-        "with another secret or group; one name must be one key",
+        "with another secret, address or group; one name must be one key",
         config->models[key->model].name, key->key->name, config->providers[key->provider].name);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "server/dialect/field_rules.h"
+#include "server/dialect/neutral/neutral.h"
 #include "tollgate.h"
 
 #define CONFIG_NONE SIZE_MAX /* an index of nothing */
@@ -72,8 +73,12 @@ enum config_api {
 enum config_preset {
     CONFIG_PRESET_NONE,
     CONFIG_PRESET_OPENAI,
+    CONFIG_PRESET_AZURE,
     CONFIG_PRESET_ANTHROPIC,
     CONFIG_PRESET_GEMINI,
+    CONFIG_PRESET_VERTEX,
+    CONFIG_PRESET_BEDROCK,
+    CONFIG_PRESET_MISTRAL,
     CONFIG_PRESET_GROQ,
     CONFIG_PRESET_DEEPSEEK,
     CONFIG_PRESET_TOGETHER,
@@ -98,9 +103,29 @@ struct config_group {
     struct tg_key_limits limits;
 };
 
+/* How a provider is told who calls. In the order of the words in the schema. */
+enum config_auth {
+    CONFIG_AUTH_HEADER, /* the key's secret stands in a header */
+    CONFIG_AUTH_GCP,    /* a token that a service account is given */
+    CONFIG_AUTH_AWS,    /* each request is signed: SigV4 */
+};
+
+/* A service account of Google's, as the file of its key says. */
+struct config_account {
+    const char *email, *key_id;
+    struct config_secret private_key; /* PEM */
+    const char *token_uri;            /* where tokens are given, */
+    struct config_url token_url;      /* and the same taken apart; host null: not known */
+};
+
 struct config_provider_key {
     const char *name;
     struct config_secret secret;
+    struct config_url base;               /* its own address; host null: its provider's */
+    const char *access_key;               /* AWS: the public half of the key; or null */
+    struct config_secret session_token;   /* AWS: of a key that is lent */
+    struct config_secret account_text;    /* GCP: the file of the account */
+    const struct config_account *account; /* the same, read; null: not given, or missing */
     struct tg_key_limits limits;
     bool per_key;      /* the limits hold for all models together, not for each apart */
     const char *group; /* null: none; with per_key "key:NAME", a group of its own */
@@ -136,6 +161,14 @@ struct config_provider {
     enum config_preset preset;
     struct config_url base;
     enum config_api api;
+    enum config_auth auth;
+    const char *region, *service;   /* AWS: the scope of signatures; null with another auth */
+    const char *project, *location; /* Vertex AI: they are in every path; else null */
+    bool vertex;                    /* its paths and bodies are those of Vertex AI */
+    enum neutral_ids tool_ids;      /* what it takes for the id of a tool call */
+    enum neutral_reasoning_field reasoning_field; /* where chats send reasoning back */
+    unsigned refuses;                             /* private: a bit for each word in the schema */
+    uint64_t refused_fields;         /* bits: enum neutral_field, which its chats do not take */
     const char *path_prefix;         /* "" by default */
     const char *auth_header;         /* lower case; by default what the API wants */
     const char *auth_prefix;         /* "Bearer ", or "" */

@@ -49,6 +49,7 @@ static bool is_formed(const struct schema_key *key, const char *text)
     case SCHEMA_LINE:
         return value_is_line(text);
     case SCHEMA_SECRET:
+    case SCHEMA_DOCUMENT:
         return *text != '\0' && strcmp(text, "file:") != 0;
     case SCHEMA_FILE:
         return *text != '\0';
@@ -209,8 +210,8 @@ static void keep_value(struct reader *reader, const struct schema_key *key, unio
 static void show(const struct schema_key *key, const struct yaml_node *node, char *text,
                  size_t bytes)
 {
-    if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_STORE || key->kind == SCHEMA_URL ||
-        key->kind == SCHEMA_BASE)
+    if (key->kind == SCHEMA_SECRET || key->kind == SCHEMA_DOCUMENT || key->kind == SCHEMA_STORE ||
+        key->kind == SCHEMA_URL || key->kind == SCHEMA_BASE)
         snprintf(text, bytes, "not one");
     else if (node->bytes == 0)
         snprintf(text, bytes, "empty");
@@ -276,6 +277,8 @@ bool config_read_value(struct reader *reader, const struct schema_key *key,
     }
     if (key->kind == SCHEMA_SECRET)
         return config_read_secret(reader, node, into);
+    if (key->kind == SCHEMA_DOCUMENT)
+        return config_read_secret_document(reader, node, into);
     bool is_file = key->kind == SCHEMA_FILE && !is_word(key, node->text);
     if (is_file && !config_file_readable(reader, node->text))
         config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,

@@ -28,6 +28,7 @@ enum schema_kind {
     SCHEMA_NAME,     /* 1 to 128 printable characters */
     SCHEMA_LINE,     /* a text without control characters, perhaps empty */
     SCHEMA_SECRET,   /* a text, or file:PATH; never shown [struct config_secret] */
+    SCHEMA_DOCUMENT, /* the same, of many lines, of which file:PATH is the whole */
     SCHEMA_FILE,     /* a file that should be there, kept as this process finds it; one of `words`
                         instead, if there are any */
     SCHEMA_SHA256,   /* 64 hexadecimal digits [uint8_t[32]] */
@@ -46,7 +47,8 @@ enum schema_kind {
     SCHEMA_FIELD,    /* the name of a header, kept in lower case */
     SCHEMA_VALUE,    /* a text, a number, true or false, as a rule compares it [nothing] */
     SCHEMA_DENY,     /* true, or a list of such values [nothing] */
-    SCHEMA_SECTION,  /* a map with the keys of `section` [a struct] */
+    SCHEMA_SECTION,  /* a map with the keys of `section` [a struct]; or one of `words`, if there are
+                        any [int at count_offset of the struct] */
     SCHEMA_LIMITER,  /* a strategy and its settings [struct config_limiter] */
 };
 

@@ -39,8 +39,18 @@ static const struct schema_key group_keys[] = {
 
 static const struct schema_key secret_keys[] = {
     VALUE("name", SCHEMA_NAME, true, NULL, NULL, AT(config_provider_key, name), "its name"),
-    VALUE("secret", SCHEMA_SECRET, true, NULL, NULL, AT(config_provider_key, secret),
-          "the provider's API key"),
+    VALUE("secret", SCHEMA_SECRET, false, NULL, NULL, AT(config_provider_key, secret),
+          "the provider's API key; with `auth: aws` the secret access key. Required, unless "
+          "`auth: gcp`"),
+    VALUE("base_url", SCHEMA_BASE, false, NULL, NULL, AT(config_provider_key, base),
+          "an address of its own: another resource, or a replica; if left out, the provider's"),
+    VALUE("access_key", SCHEMA_NAME, false, NULL, NULL, AT(config_provider_key, access_key),
+          "with `auth: aws`, and required there: the id of the access key"),
+    VALUE("session_token", SCHEMA_SECRET, false, NULL, NULL, AT(config_provider_key, session_token),
+          "with `auth: aws`: of temporary credentials"),
+    VALUE("service_account", SCHEMA_DOCUMENT, false, NULL, NULL,
+          AT(config_provider_key, account_text),
+          "with `auth: gcp`, and required there: the JSON of a service account's key"),
     COUNT("rpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.rpm),
           "calls a minute, of each model apart unless `per: key`"),
     COUNT("tpm", 1, NUMBER_MAX, NULL, AT(config_provider_key, limits.tpm),
@@ -82,10 +92,12 @@ static const struct schema_section secrets = {secret_keys, sizeof(struct config_
 
 static const struct schema_key provider_keys[] = {
     WORD("preset",
-         "none|openai|anthropic|gemini|groq|deepseek|together|fireworks|openrouter|vllm|ollama",
+         "none|openai|azure|anthropic|gemini|vertex|bedrock|mistral|groq|deepseek|together|"
+         "fireworks|openrouter|vllm|ollama",
          "none", AT(config_provider, preset),
-         "a provider whose `base_url`, `api` and `output_field` are known; what is given wins. "
-         "vllm and ollama have no `base_url`"),
+         "a provider of which this is known: `base_url`, `api`, `auth`, `output_field`, "
+         "`tool_ids`, `reasoning_field`, `refuses`; what is given wins. azure, vllm and ollama "
+         "have no `base_url`"),
     VALUE("base_url", SCHEMA_BASE, false, NULL, NULL, AT(config_provider, base),
           "its address; required without a preset that has one"),
     {.name = "api",
@@ -97,7 +109,21 @@ static const struct schema_key provider_keys[] = {
          "without a preset"},
     VALUE("path_prefix", SCHEMA_PATH, false, NULL, "\"\"", AT(config_provider, path_prefix),
           "a prefix for every path"),
-    SECTION("auth", &auth, 0, "how a key is sent"),
+    {.name = "auth",
+     .kind = SCHEMA_SECTION,
+     .words = "header|gcp|aws",
+     .section = &auth,
+     .count_offset = AT(config_provider, auth),
+     .help = "how a key is sent: in a header, which this section names; or, in place of the "
+             "section, `gcp`: as a token for a service account, `aws`: by a signature (SigV4)"},
+    VALUE("region", SCHEMA_NAME, false, NULL, NULL, AT(config_provider, region),
+          "with `auth: aws`, and required there, and for `preset: bedrock`: such as us-east-1"),
+    VALUE("service", SCHEMA_NAME, false, NULL, NULL, AT(config_provider, service),
+          "with `auth: aws`: what signatures are for; if left out, bedrock"),
+    VALUE("project", SCHEMA_NAME, false, NULL, NULL, AT(config_provider, project),
+          "for `preset: vertex`, and required there: the id of the project"),
+    VALUE("location", SCHEMA_NAME, false, NULL, NULL, AT(config_provider, location),
+          "for `preset: vertex`, and required there: such as us-central1, or global"),
     NAMED("query", SCHEMA_LINE, NULL, AT(config_provider, query),
           "parameters added to the query of every call"),
     SECTION("headers", &headers, 0, "changes to the forwarded headers"),
@@ -113,6 +139,18 @@ static const struct schema_key provider_keys[] = {
          AT(config_provider, output_field),
          "the field that `on_unbounded: clamp` sets in chats that have none; auto: "
          "max_completion_tokens for api.openai.com, max_tokens for others"),
+    WORD("tool_ids", "any|alnum9", "any", AT(config_provider, tool_ids),
+         "ids of tool calls that it takes; alnum9: 9 letters and digits. Others are replaced when "
+         "a call is translated"),
+    WORD("reasoning_field", "none|reasoning_content|reasoning", "none",
+         AT(config_provider, reasoning_field),
+         "where chats send back what the model thought, when a call is translated"),
+    LIST_OF("refuses", SCHEMA_WORD,
+            "parallel_tool_calls|reasoning_effort|verbosity|user|metadata|prompt_cache_key|"
+            "service_tier|store",
+            AT(config_provider, refuses),
+            "fields that its chats refuse, and that are left out when a call is translated; "
+            "`parallel_tool_calls: false` and `verbosity` are refused under `strict`"),
     SWITCH("tpm_counts", "used|asked", "used", AT(config_provider, counts_asked),
            "what it counts against the tpm of its keys"),
     FACTOR("price_factor", "1.0", AT(config_provider, price_factor),

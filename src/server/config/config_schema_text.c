@@ -72,6 +72,7 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         [SCHEMA_NAME] = "a name of 1 to 128 printable characters",
         [SCHEMA_LINE] = "a text without control characters",
         [SCHEMA_SECRET] = "a secret: ${NAME} or file:PATH",
+        [SCHEMA_DOCUMENT] = "a secret of many lines: ${NAME} or file:PATH",
         [SCHEMA_SHA256] = "64 hexadecimal digits",
         [SCHEMA_TIME] = "a time such as 2027-12-31T00:00:00Z",
         [SCHEMA_ZONE] = "a time zone such as UTC or Europe/Berlin",
@@ -127,6 +128,9 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
     case SCHEMA_WORD:
     case SCHEMA_SWITCH:
         snprintf(text, bytes, "%s%s", strchr(words, '|') != NULL ? "one of " : "", words);
+        break;
+    case SCHEMA_SECTION:
+        snprintf(text, bytes, "%s%s%s", words, *words ? " or " : "", kinds[SCHEMA_SECTION]);
         break;
     case SCHEMA_FILE:
         snprintf(text, bytes, "%s%sthe path of a file", words, *words ? " or " : "");

@@ -15,11 +15,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES_MAX = 8000 }; /* what a header may carry */
+enum {
+    SECRET_BYTES_MAX = 8000,        /* what a header may carry */
+    DOCUMENT_BYTES_MAX = 64 * 1024, /* a service account has 2,400 */
+};
 
 struct config_secrets {
     struct config_secrets *next;
@@ -83,10 +87,21 @@ const char *config_secret_text(struct reader *reader, const char *text)
     return kept != NULL ? kept->text : "";
 }
 
+bool config_keep_secret(struct reader *reader, const char *text, size_t bytes,
+                        struct config_secret *into)
+{
+    struct config_secrets *kept = add_secret(reader, text, bytes);
+
+    if (kept == NULL)
+        return false;
+    into->bytes = kept->text;
+    into->size = bytes;
+    return true;
+}
+
 static bool keep_secret(struct reader *reader, const struct yaml_node *node, const char *text,
                         size_t bytes, struct config_secret *into)
 {
-    struct config_secrets *kept;
     bool sendable = bytes <= SECRET_BYTES_MAX;
 
     /* What cannot stand in a header would end one if it got there. */
@@ -99,12 +114,7 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
                      reader->path, SECRET_BYTES_MAX);
         return false;
     }
-    kept = add_secret(reader, text, bytes);
-    if (kept == NULL)
-        return false;
-    into->bytes = kept->text;
-    into->size = bytes;
-    return true;
+    return config_keep_secret(reader, text, bytes, into);
 }
 
 /* ---- Files ---- */
@@ -163,6 +173,16 @@ static bool read_secret_file(struct reader *reader, const struct yaml_node *node
     return good;
 }
 
+static void warn_of_written(struct reader *reader, const struct yaml_node *node)
+{
+    if (node->text != node->written)
+        return;
+    config_warning(reader, node,
+                   "%s is a secret that is written in the file; take it from ${NAME} or file:PATH",
+                   reader->path);
+    config_wipe_later(reader, node->text, node->bytes);
+}
+
 bool config_read_secret(struct reader *reader, const struct yaml_node *node,
                         struct config_secret *into)
 {
@@ -173,12 +193,45 @@ bool config_read_secret(struct reader *reader, const struct yaml_node *node,
     *into = (struct config_secret){0};
     if (strncmp(node->text, "file:", 5) == 0)
         return read_secret_file(reader, node, into);
-    if (node->text == node->written) {
-        config_warning(
-            reader, node,
-            "%s is a secret that is written in the file; take it from ${NAME} or file:PATH",
-            reader->path);
-        config_wipe_later(reader, node->text, node->bytes);
-    }
+    warn_of_written(reader, node);
     return keep_secret(reader, node, node->text, node->bytes, into);
+}
+
+static bool read_document_file(struct reader *reader, const struct yaml_node *node,
+                               struct config_secret *into)
+{
+    const char *shown = node->text == node->written ? node->text + 5 : node->written;
+    size_t bytes = 0;
+    bool good = true;
+
+    into->file = config_locate(reader, node->text + 5);
+    if (into->file == NULL || reader->documents[reader->current].folder == NULL)
+        return into->file != NULL;
+    config_source_add(reader, CONFIG_SOURCE_SECRET, into->file);
+    char *text = config_read_whole(into->file, &bytes);
+    if (text == NULL)
+        config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,
+                       shown);
+    else if (bytes > DOCUMENT_BYTES_MAX)
+        config_error(reader, node, "%s: the file %.200s is too large; it may have %d bytes",
+                     reader->path, shown, DOCUMENT_BYTES_MAX);
+    else
+        good = config_keep_secret(reader, text, bytes, into);
+    config_wipe(text, bytes);
+    free(text);
+    return good;
+}
+
+bool config_read_secret_document(struct reader *reader, const struct yaml_node *node,
+                                 struct config_secret *into)
+{
+    struct config_secret nowhere;
+
+    if (into == NULL)
+        into = &nowhere;
+    *into = (struct config_secret){0};
+    if (strncmp(node->text, "file:", 5) == 0)
+        return read_document_file(reader, node, into);
+    warn_of_written(reader, node);
+    return config_keep_secret(reader, node->text, node->bytes, into);
 }

@@ -38,10 +38,24 @@ static void read_denied(struct reader *reader, const struct yaml_node *node)
     }
 }
 
+/* A word in place of a section. */
+static void read_section_word(struct reader *reader, const struct schema_key *key,
+                              const struct yaml_node *node, void *place)
+{
+    const struct schema_key word = {
+        .name = key->name, .kind = SCHEMA_WORD, .words = key->words, .help = key->help};
+    int number;
+
+    if (config_read_value(reader, &word, node, &number) && place != NULL)
+        memcpy((char *)place + key->count_offset, &number, sizeof number);
+}
+
 static void read_one(struct reader *reader, const struct schema_key *key,
                      const struct yaml_node *node, void *place)
 {
-    if (key->kind == SCHEMA_SECTION)
+    if (key->kind == SCHEMA_SECTION && key->words != NULL && node->kind == YAML_TEXT)
+        read_section_word(reader, key, node, place);
+    else if (key->kind == SCHEMA_SECTION)
         config_read_section(reader, key->section, node, place);
     else if (key->kind == SCHEMA_LIMITER)
         config_read_limiter(reader, key, node, place);

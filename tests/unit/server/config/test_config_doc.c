@@ -74,6 +74,8 @@ static void put_section(FILE *to, const char *path, const struct schema_section 
         } else if (key->section == &schema_budgets && *path != '\0') {
             fprintf(to, "| `%s` | the keys of `budgets[]` | | %s |\n", inner, key->help);
         } else {
+            if (key->words != NULL)
+                put_row(to, inner, key); /* a word may stand in its place */
             put_section(to, inner, key->section);
         }
     }
