@@ -357,3 +357,46 @@ void call_kit_expect_released(const struct call_client *client)
 {
     call_kit_expect_idle(&client->call, 1);
 }
+
+/* ---- access tokens ---- */
+
+static struct key_place *place_at(size_t i)
+{
+    struct generation *generation = gateway_newest(call_kit.gateway);
+
+    return i < generation->n_places && strcmp(generation->places[i].provider->name, "p") == 0
+               ? &generation->places[i]
+               : NULL;
+}
+
+void call_kit_want_token(void)
+{
+    static const struct config_account account = {
+        .email = "a@b",
+        .private_key = {.bytes = "key", .size = 3},
+        .token_uri = "http://127.0.0.1:1/token",
+        .token_url = {.host = "127.0.0.1", .port = 1, .path = "/token"},
+    };
+
+    for (size_t i = 0; place_at(i) != NULL; i++) {
+        struct config_provider_key key = *place_at(i)->key;
+        struct tg_problem problem;
+        key.account = &account;
+        access_token_unref(place_at(i)->token);
+        place_at(i)->token = access_token_new(place_at(i)->provider, &key, &problem);
+        assert_non_null(place_at(i)->token);
+    }
+}
+
+void call_kit_give_token(bool good)
+{
+    for (size_t i = 0; place_at(i) != NULL; i++) {
+        if (place_at(i)->token == NULL)
+            continue;
+        if (good)
+            access_token_set(place_at(i)->token, SLICE("token"), call_kit.now, 3600 * 1000);
+        else
+            access_token_failed(place_at(i)->token, call_kit.now);
+    }
+    call_kit_turn();
+}

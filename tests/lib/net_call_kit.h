@@ -256,6 +256,14 @@ void call_out_reply(struct call_out *out, int status, const char *type, const ch
     "\"total_tokens\":8}}"
 enum { CALL_KIT_USED = 8, CALL_KIT_MICRO = 5 * 1 + 3 * 2 }; /* tokens and money of that reply */
 
+/* ---- access tokens ---- */
+
+/* From now on the keys of the provider `p` want a token, and there is none yet. */
+void call_kit_want_token(void);
+
+/* Their tokens have come, or cannot be had; whoever waits is told. */
+void call_kit_give_token(bool good);
+
 /* ---- the remote store, which has been asked ---- */
 
 void call_kit_answer_limits(enum call_remote how);

@@ -17,6 +17,7 @@
  *   AT_LIMITS  waits for the remote store to decide rate and cost
  *   AT_MONEY   waits for the remote store to reserve money (call_attempt.c)
  *   AT_KEY     waits for the remote store to say whether the key has room
+ *   AT_TOKEN   waits for the access token of a service account (call_token.c)
  *   ASKING     an attempt is under way; nothing has gone to the client
  *   PAUSING    waits between two attempts
  *   ANSWERING  the reply goes to the client while it comes from the provider (call_answer.c)
@@ -48,6 +49,7 @@
 #include "server/dialect/usage.h"
 #include "server/proxy/call_report.h"
 #include "server/remote/remote.h"
+#include "server/runtime/access_token.h"
 #include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/recorder.h"
@@ -76,9 +78,9 @@
 
 /* The machine. For each state its letter, and for each event, in the order above, the states that
  * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
- * this state. "+" stands for "tsmkao": the call goes on with its next attempt as far as nothing has
- * to be waited for (thread, slot, money, key, request), or it is answered on the way. "*" stands
- * for "+gl", and j: it begins.
+ * this state. "+" stands for "tsmkcao": the call goes on with its next attempt as far as nothing
+ * has to be waited for (thread, slot, money, key, token, request), or it is answered on the way.
+ * "*" stands for "+gl", and j: it begins.
  *
  *                    HEAD
  *                    |   BODY
@@ -108,6 +110,7 @@
     X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")       \
     X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")       \
     X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")       \
+    X(AT_TOKEN,   c, "-   -   -   -   +   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
     X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")       \
     X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
     X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   -   wo  o   o   w   df  -   ")       \
@@ -210,10 +213,11 @@ extern const struct call_env call_env; /* the gateway's own: a loop, a client, R
 
 /* What became of a stage on the way to the provider. */
 enum call_verdict {
-    CALL_PASSES,     /* the next stage is due */
-    CALL_WAITS,      /* an event will tell */
-    CALL_FALLS_BACK, /* the call has left its route, and takes the next one from its slot on */
-    CALL_ANSWERED,   /* the client has been answered, and the call is over */
+    CALL_PASSES,      /* the next stage is due */
+    CALL_WAITS,       /* an event will tell */
+    CALL_FALLS_BACK,  /* the call has left its route, and takes the next one from its slot on */
+    CALL_TRIES_AGAIN, /* nothing was sent with its key, and there is another: money is next */
+    CALL_ANSWERED,    /* the client has been answered, and the call is over */
 };
 
 /* Why an attempt has failed. */
@@ -400,8 +404,9 @@ struct call {
     struct sse sse;
     struct meter meter;
 
-    struct net_timer timer; /* the end of a wait, a pause or draining */
-    struct waiter waiter;   /* what a gate wakes */
+    struct access_wait token_wait; /* its place among those who wait for a token */
+    struct net_timer timer;        /* the end of a wait, a pause or draining */
+    struct waiter waiter;          /* what a gate wakes */
     struct call *next_spare;
     LIST_ENTRY(call) among; /* the calls of its worker */
 
@@ -557,7 +562,7 @@ bool call_translate_bounded(struct call *call, int64_t bound);
 const char *call_translated_bound(const struct call *call);
 
 /* Where it goes at its provider, with a query. */
-void call_translated_path(const struct call *call, struct text_out *out);
+void call_model_path(const struct call *call, struct text_out *out);
 
 /* Whether a header of the client's goes along. */
 bool call_translated_forwards(struct slice name);
@@ -597,9 +602,28 @@ enum call_verdict call_money_answered(struct call *call, const struct call_input
  * with that. */
 void call_remember_counts(const struct call *call, const struct tg_usage *usage);
 
+/* ---- call_token.c ---- */
+
+enum call_verdict call_take_token(struct call *call);
+enum call_verdict call_token_woken(struct call *call);
+
+/* ---- call_token_wait.c ---- */
+
+/* The token of its key; null: the key is a secret. */
+struct access_token *call_token(const struct call *call);
+
+/* It waits for no token any more; nothing happens where it does not wait. */
+void call_token_leave(struct call *call);
+
+/* The provider has turned the call away: its token may have been revoked. */
+void call_token_doubt(struct call *call);
+
 /* ---- call_attempt.c: a key, the request, and what happens after a failure ---- */
 
 enum call_verdict call_take_key(struct call *call);
+
+/* The key of the last attempt is not taken again for this call. Whether another one can serve. */
+bool call_avoid_key(struct call *call);
 enum call_verdict call_key_answered(struct call *call, const struct call_input *with);
 
 /* Money and a key are there: sends the request. */

@@ -334,6 +334,14 @@ static void note_tried(struct call *call, enum call_failure failure)
     call->tried[call->n_refused++] = call->last_key;
 }
 
+bool call_avoid_key(struct call *call)
+{
+    size_t before = call->n_refused;
+
+    note_tried(call, FAILURE_CREDENTIALS);
+    return call->n_refused > before && peek_keys(call, call->n_refused).retry_after_ms == 0;
+}
+
 /* How long to wait before the next attempt. */
 static tg_ms pause_before_retry(struct call *call, enum call_failure failure)
 {
@@ -353,6 +361,8 @@ enum call_verdict call_after_failure(struct call *call, enum call_failure failur
     assert(call->attempt.key == 0 && call->attempt.money.reservation == 0);
     call->failure = failure;
     call->failed_status = call->attempt.status;
+    if (failure == FAILURE_CREDENTIALS)
+        call_token_doubt(call);
     if (failure == FAILURE_DEADLINE || failure == FAILURE_LATE_REPLY || failure == FAILURE_MEMORY) {
         answer_failure(call, failure); /* nobody waits for another attempt, or pays for it */
         return CALL_ANSWERED;

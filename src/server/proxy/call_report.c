@@ -69,6 +69,8 @@ static const char *ended_how(const struct call *call)
     case CALL_AT_MONEY:
     case CALL_AT_KEY:
         return "hangup_at_store";
+    case CALL_AT_TOKEN:
+        return "hangup_at_token";
     case CALL_ASKING:
         return "hangup_asking";
     case CALL_PAUSING:

@@ -5,10 +5,10 @@
  * report. What concerns the gateway alone, or must not reach a provider, is left out.
  */
 #include <assert.h>
-#include <openssl/crypto.h>
 #include <string.h>
 
 #include "lib/core/num.h"
+#include "server/proxy/call_credential.h"
 #include "server/proxy/call_translation.h"
 
 enum {
@@ -44,12 +44,15 @@ static bool has_prefix(struct slice text, struct slice prefix)
 static bool is_forwarded(const struct http_hops *hops, const struct config_provider *provider,
                          struct slice auth, struct slice name)
 {
-    if (http_hops_has(hops, name) || slice_equal(name, auth) ||
+    if (http_hops_has(hops, name) || slice_equal(name, auth) || credential_owns(provider, name) ||
         has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")))
         return false;
     for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
         if (slice_equal(name, NOT_FORWARDED[i]))
             return false;
+    /* There it stands in the body. */
+    if (provider->vertex && slice_equal(name, SLICE("anthropic-version")))
+        return false;
     for (size_t i = 0; i < provider->drop_headers.n; i++)
         if (slice_equal(name, slice_of(provider->drop_headers.names[i])))
             return false;
@@ -57,24 +60,6 @@ static bool is_forwarded(const struct http_hops *hops, const struct config_provi
         if (slice_equal(name, slice_of(provider->set_headers.list[i].name)))
             return false;
     return true;
-}
-
-/* "Bearer " and the key, in memory that is wiped after use. */
-struct credential {
-    size_t n;
-    char at[64 + 8000]; /* the longest of each that a configuration may have */
-};
-
-static void write_credential(const struct config_provider *provider,
-                             const struct config_provider_key *key, struct credential *to)
-{
-    size_t prefix = strlen(provider->auth_prefix);
-
-    assert(key->secret.bytes != NULL); /* the configuration requires it */
-    to->n = prefix + key->secret.size;
-    assert(to->n <= sizeof to->at);
-    memcpy(to->at, provider->auth_prefix, prefix);
-    memcpy(to->at + prefix, key->secret.bytes, key->secret.size);
 }
 
 /* Whether a rule has put in another header of that name. */
@@ -102,14 +87,14 @@ static void add_translated(const struct call *call, const struct config_provider
     struct slice version = SLICE("anthropic-version");
 
     http_fields_add(to, SLICE("content-type"), SLICE("application/json"));
-    if (call->translation->provider->dialect == DIALECT_ANTHROPIC && !is_set(provider, version))
+    if (call->translation->provider->dialect == DIALECT_ANTHROPIC && !provider->vertex &&
+        !is_set(provider, version))
         http_fields_add(to, version, SLICE("2023-06-01"));
 }
 
 /* False: there are too many. Where one did not fit, nothing after it does: the last one tells. */
 static bool collect_fields(const struct call *call, const struct config_provider *provider,
-                           const struct credential *credential, struct slice traceparent,
-                           struct http_fields *to)
+                           struct slice traceparent, struct http_fields *to)
 {
     const struct http_head *from = &call->in->head;
     const struct http_hops hops = http_hops_of(from);
@@ -133,8 +118,7 @@ static bool collect_fields(const struct call *call, const struct config_provider
                         slice_of(provider->set_headers.list[i].value));
     if (traceparent.n > 0)
         http_fields_add(to, trace, traceparent);
-    http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
-    return http_fields_add(to, auth, (struct slice){credential->at, credential->n});
+    return http_fields_add(to, SLICE("accept-encoding"), SLICE("identity"));
 }
 
 static void target_put(char *text, size_t size, size_t *n, struct slice more, bool *fits)
@@ -179,12 +163,12 @@ static bool write_target(const struct call *call, const struct config_provider *
     bool fits = true;
 
     *n = 0;
-    target_put(text, size, n, slice_of(provider->base.path), &fits);
+    target_put(text, size, n, slice_of(call->attempt.owner->place->base->path), &fits);
     target_put(text, size, n, slice_of(provider->path_prefix), &fits);
-    if (call->translation != NULL) {
+    if (call->translation != NULL || (call->route != NULL && provider->vertex)) {
         struct text_out out;
         text_out_fixed(&out, text + *n, size - *n);
-        call_translated_path(call, &out);
+        call_model_path(call, &out);
         fits = fits && !out.failed;
         *n += out.size;
     } else {
@@ -221,7 +205,10 @@ static void edit_body(struct call *call)
 
     assert(most < 0 || !call_rules_bound(call, &bound)); /* only what has none is bounded */
     body_edit_init(edit);
-    if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
+    if (call->route->provider->config->vertex) /* its name stands in the path */
+        body_edit_replace_model(edit, &call->ask, call->body.bytes, "anthropic_version",
+                                VERTEX_ANTHROPIC_VERSION);
+    else if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
         edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
     assert(edited); /* the configuration's names are shorter than a body's may be */
     const char *field = route_way_chat_bound(call->route->provider->config);
@@ -293,16 +280,18 @@ bool call_request_send(struct call *call)
         n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
     }
     timeouts_of(call, &timeouts);
-    write_credential(provider->config, call->attempt.owner->config, &credential);
     struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
-    if (collect_fields(call, provider->config, &credential, traceparent, &fields)) {
+    if (credential_write(call, &credential) &&
+        collect_fields(call, provider->config, traceparent, &fields) &&
+        credential_add(call, &credential, head.target, slices, n, &fields)) {
         head.fields = fields.list;
         head.n_fields = fields.n;
         head.length = (int64_t)total;
-        call->attempt.out = call->env->send(call->worker->client, provider->origin, &head,
-                                            &timeouts, call->env->reply, call);
+        call->attempt.out =
+            call->env->send(call->worker->client, call->attempt.owner->place->origin, &head,
+                            &timeouts, call->env->reply, call);
     }
-    OPENSSL_cleanse(credential.at, credential.n); /* a byte at a time: not all the room */
+    credential_wipe(&credential);
     call->no_memory = head.fields != NULL && call->attempt.out == NULL;
     if (call->attempt.out == NULL)
         return false;

@@ -211,6 +211,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         attempt->out = NULL;
     }
     attempt->paused = false;
+    call_token_leave(call);
     if (attempt->key == 0 && attempt->money.reservation == 0)
         return;
     if (attempt->began_at > 0)

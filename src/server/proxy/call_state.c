@@ -38,8 +38,8 @@ bool call_may_follow(enum call_state from, enum call_event event, enum call_stat
     const char *cell = call_cell(from, event);
 
     return memchr(cell, letters[to], CELL) != NULL ||
-           (memchr(cell, '+', CELL) != NULL && strchr("tsmkao", letters[to]) != NULL) ||
-           (memchr(cell, '*', CELL) != NULL && strchr("tsmkaoglj", letters[to]) != NULL);
+           (memchr(cell, '+', CELL) != NULL && strchr("tsmkcao", letters[to]) != NULL) ||
+           (memchr(cell, '*', CELL) != NULL && strchr("tsmkcaoglj", letters[to]) != NULL);
 }
 
 const char *call_state_name(enum call_state state)
@@ -69,7 +69,8 @@ void call_check(const struct call *call)
     const bool at_store = call->state == CALL_AT_OBJECTS ||
                           (call->state >= CALL_AT_LIMITS && call->state <= CALL_AT_KEY);
     const bool waits = call->state == CALL_AT_SLOT || call->state == CALL_AT_GATE ||
-                       call->state == CALL_PAUSING || call->state == CALL_DRAINING;
+                       call->state == CALL_PAUSING || call->state == CALL_DRAINING ||
+                       call->state == CALL_AT_TOKEN;
     const bool attempts =
         call->state == CALL_ASKING || call->state == CALL_ANSWERING || call->state == CALL_DRAINING;
 
@@ -89,6 +90,7 @@ void call_check(const struct call *call)
     assert(attempt->key == 0 || attempt->money.reservation != 0); /* money comes first */
     assert(attempt->key == 0 || attempt->owner == call->last_key);
     assert(!attempt->paused || attempt->out != NULL);
+    assert((call->token_wait.token != NULL) == (call->state == CALL_AT_TOKEN));
     assert(call->held_n <= call->held_room && (call->held_room == 0) == (call->held == NULL));
     (void)waits, (void)attempts, (void)at_store, (void)slot, (void)gate;
     switch (call->state) {
@@ -116,6 +118,7 @@ void call_check(const struct call *call)
         assert(gate == ADMISSION_ADMITTED);
         break;
     case CALL_AT_KEY:
+    case CALL_AT_TOKEN:
         assert(attempt->money.reservation != 0 && attempt->key != 0);
         assert(gate == ADMISSION_ADMITTED);
         break;

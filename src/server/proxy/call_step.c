@@ -1,9 +1,9 @@
 /* call_step.c - the machine of a call: which event moves it where. See call.h for the drawing.
  *
  * Two functions are the whole course of a call. call_step() says what each event means, and
- * call_proceed() is the way to the provider, from top to bottom: slot, gate, money, key, request.
- * The stages themselves are in the other files of the room; they return what became of them, and
- * never call one another.
+ * call_proceed() is the way to the provider, from top to bottom: slot, gate, money, key, token,
+ * request. The stages themselves are in the other files of the room; they return what became of them,
+ * and never call one another.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -19,9 +19,11 @@
  * `verdict` is what became of the stage `at`. */
 static void call_proceed(struct call *call, enum call_state at, enum call_verdict verdict)
 {
-    while (verdict == CALL_PASSES || verdict == CALL_FALLS_BACK) {
+    while (verdict == CALL_PASSES || verdict == CALL_FALLS_BACK || verdict == CALL_TRIES_AGAIN) {
         if (verdict == CALL_FALLS_BACK)
             at = CALL_READING;
+        else if (verdict == CALL_TRIES_AGAIN)
+            at = CALL_PAUSING;
         switch (at) {
         case CALL_READING:
         case CALL_PARSING:
@@ -52,6 +54,10 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
             verdict = call_take_key(call);
             break;
         case CALL_AT_KEY:
+            at = CALL_AT_TOKEN;
+            verdict = call_take_token(call);
+            break;
+        case CALL_AT_TOKEN:
             at = CALL_ASKING;
             verdict = call_send(call);
             break;
@@ -206,6 +212,8 @@ void call_step(struct call *call, enum call_event event, const struct call_input
             call_proceed(call, CALL_AT_SLOT, call_slot_woken(call));
         else if (from == CALL_AT_GATE)
             call_proceed(call, CALL_AT_GATE, call_gate_woken(call));
+        else if (from == CALL_AT_TOKEN)
+            call_proceed(call, CALL_AT_TOKEN, call_token_woken(call));
         else if (from == CALL_PAUSING)
             call_proceed(call, CALL_PAUSING, CALL_PASSES);
         else

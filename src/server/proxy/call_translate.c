@@ -320,7 +320,7 @@ const char *call_translated_bound(const struct call *call)
 static void put_escaped(struct text_out *out, struct slice text)
 {
     static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~@";
 
     for (size_t i = 0; i < text.n; i++)
         if (text.at[i] != '\0' && strchr(plain, text.at[i]) != NULL)
@@ -329,11 +329,47 @@ static void put_escaped(struct text_out *out, struct slice text)
             text_out_format(out, "%%%02X", (unsigned)(unsigned char)text.at[i]);
 }
 
-/* Where the call goes at its provider, with a query where there is one. */
-void call_translated_path(const struct call *call, struct text_out *out)
+/* "/v1/projects/P/locations/L/publishers/google/models/" */
+static void put_vertex_models(const struct config_provider *provider, struct text_out *out)
+{
+    text_out_text(out, "/v1/projects/");
+    text_out_text(out, provider->project);
+    text_out_text(out, "/locations/");
+    text_out_text(out, provider->location);
+    text_out_text(out, "/publishers/");
+    text_out_text(out, provider->api == CONFIG_ANTHROPIC ? "anthropic" : "google");
+    text_out_text(out, "/models/");
+}
+
+static void put_model(const struct call *call, struct text_out *out)
 {
     const struct config_model *model = call->route->config;
 
+    put_escaped(out, model->upstream_model != NULL ? slice_of(model->upstream_model)
+                                                   : ask_slice(&call->ask.model));
+}
+
+static void put_vertex_path(const struct call *call, struct text_out *out)
+{
+    const struct config_provider *provider = call->route->provider->config;
+    bool stream = call->ask.stream;
+
+    put_vertex_models(provider, out);
+    put_model(call, out);
+    if (provider->api == CONFIG_ANTHROPIC)
+        text_out_text(out, stream ? ":streamRawPredict" : ":rawPredict");
+    else
+        text_out_text(out, stream ? ":streamGenerateContent?alt=sse" : ":generateContent");
+}
+
+/* Where the call goes at its provider, with a query where there is one: if it is translated, or
+ * its provider wants the model's name in the path. */
+void call_model_path(const struct call *call, struct text_out *out)
+{
+    if (call->route->provider->config->vertex) {
+        put_vertex_path(call, out);
+        return;
+    }
     switch (call->translation->provider->dialect) {
     case DIALECT_CHAT:
         text_out_text(out, endpoint_path(ENDPOINT_CHAT));
@@ -346,8 +382,7 @@ void call_translated_path(const struct call *call, struct text_out *out)
         break;
     default:
         text_out_text(out, "/v1beta/models/");
-        put_escaped(out, model->upstream_model != NULL ? slice_of(model->upstream_model)
-                                                       : ask_slice(&call->ask.model));
+        put_model(call, out);
         text_out_text(out,
                       call->ask.stream ? ":streamGenerateContent?alt=sse" : ":generateContent");
     }

@@ -59,12 +59,12 @@ void call_free(struct call *call)
 {
     struct worker *worker = call->worker;
     struct proxy_worker *proxy = worker->proxy;
-    bool at_store = call->left_in >= CALL_AT_LIMITS && call->left_in <= CALL_AT_KEY;
+    bool unsent = call->left_in >= CALL_AT_LIMITS && call->left_in <= CALL_AT_TOKEN;
 
     assert(call->in == NULL && call->attempt.out == NULL && !call->parse.out);
-    /* A call that leaves while the remote store is asked before its first attempt has had nothing:
-     * not even its rate stays charged. */
-    call_release(call, at_store && call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
+    /* A call that leaves while the remote store is asked, or a token fetched, before its first
+     * attempt has had nothing: not even its rate stays charged. */
+    call_release(call, unsent && call->attempts == 0 ? TG_OUTCOME_REFUSED : TG_OUTCOME_CANCELLED);
     call_report(call);
     assert(!net_timer_is_set(&call->timer));
     waiter_forget(&call->waiter);

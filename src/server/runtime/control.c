@@ -19,6 +19,7 @@
 #include "server/runtime/start_gate.h"
 #include "server/runtime/takeover.h"
 #include "server/runtime/takeover_wire.h"
+#include "server/runtime/token_fetch.h"
 
 /* Connections of one listener here. They are not counted with those of calls, which cannot take
  * their place, nor they the place of a call. */
@@ -147,6 +148,7 @@ static void do_chores(void *arg)
     read_memory(control, now);
     tick_gates(control, now);
     key_probe_tick(&control->key_probe, control);
+    token_fetch_tick(control);
     check_files(control, now);
     divide_limits(control, now);
     takeover_tick(control);
@@ -331,6 +333,7 @@ void control_fini(struct control *control)
     control->handover = NULL;
     takeover_forget_all(control);
     key_probe_fini(&control->key_probe);
+    token_fetch_stop(control);
     memory_fini(&control->memory);
     control_close_listeners(control);
     stop_services(control);

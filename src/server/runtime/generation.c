@@ -21,6 +21,8 @@
 #include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/key_place.h"
+#include "server/runtime/route_origin.h"
 #include "server/runtime/service.h"
 #include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
@@ -81,49 +83,13 @@ static bool make_policy(struct generation *generation, const struct generation *
 
 /* ---- where calls go ---- */
 
-/* Whom we trust there, and who we are. */
-struct secured {
-    const char *ca, *cert, *key;
-};
-
-static bool make_origin(const struct config_url *url, struct secured how, const char *proxy,
-                        enum http2_use http2, struct http_origin **origin, struct tg_problem *why)
-{
-    struct http_origin_options options;
-    struct tls_context *tls = NULL;
-
-    http_origin_options_init(&options);
-    options.host = url->host;
-    options.port = url->port;
-    options.proxy = proxy;
-    options.http2 = http2;
-    if (url->tls && tls_client_new(how.ca, how.cert, how.key, &tls, why))
-        return false;
-    options.tls = tls;
-    enum tg_err err = http_origin_new(&options, origin, why);
-    tls_context_unref(tls);
-    return err == TG_OK;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-/* With a file of authorities it is made anew, since the file may say something else by now. */
-static bool same_origin(const struct config_provider *a, const struct config_provider *b)
-{
-    return same_text(a->base.host, b->base.host) && a->base.port == b->base.port &&
-           a->base.tls == b->base.tls && same_text(a->proxy, b->proxy) && same_text(a->ca, b->ca) &&
-           (!a->base.tls || a->ca == NULL || strcmp(a->ca, "system") == 0);
-}
-
 /* The same connections, if there are some. */
 static struct http_origin *origin_before(const struct generation *before,
                                          const struct config_provider *provider)
 {
     for (size_t i = 0; before && i < before->config.n_providers; i++)
-        if (same_origin(provider, before->providers[i].config))
+        if (route_origin_same(&provider->base, provider, &before->providers[i].config->base,
+                              before->providers[i].config))
             return http_origin_ref(before->providers[i].origin);
     return NULL;
 }
@@ -143,17 +109,16 @@ static bool make_providers(struct generation *generation, const struct generatio
         provider->config = &config->providers[i];
         provider->origin = origin_before(before, provider->config);
         if (provider->origin == NULL &&
-            !make_origin(&provider->config->base, (struct secured){.ca = provider->config->ca},
-                         provider->config->proxy, HTTP2_NEVER, &provider->origin, &why))
+            !route_origin_of(&provider->config->base, provider->config, &provider->origin, &why))
             return problem_fail(problem, "%s: %s", provider->config->name, why.text);
     }
     for (size_t i = 0; i < config->n_protect; i++) {
         const struct config_protect *protect = &config->protect[i];
         generation->protect[i].config = protect;
-        if (!make_origin(&protect->upstream,
-                         (struct secured){protect->ca, protect->cert, protect->key}, NULL,
-                         protect->http2 ? HTTP2_PRIOR : HTTP2_NEVER, &generation->protect[i].origin,
-                         &why))
+        if (!route_origin_new(&protect->upstream,
+                              (struct route_trust){protect->ca, protect->cert, protect->key}, NULL,
+                              protect->http2 ? HTTP2_PRIOR : HTTP2_NEVER,
+                              &generation->protect[i].origin, &why))
             return problem_fail(problem, "%s: %s", protect->prefix, why.text);
     }
     return true;
@@ -372,6 +337,7 @@ bool generation_new(struct gateway *gateway, struct config *config, const struct
     bool fine = make_refs(generation, problem) && make_tls(generation, problem) &&
                 make_policy(generation, before, problem) &&
                 make_providers(generation, before, problem) &&
+                key_places_new(generation, before, problem) &&
                 make_routes(generation, before, problem) && make_unknown(generation, problem);
     fine = fine && generation_make_slots(generation, before, problem);
     fine = fine &&
@@ -487,6 +453,7 @@ void generation_free(struct generation *generation)
         return;
     const struct service_table *table = generation->gateway->services;
     key_index_free(generation->keys);
+    key_places_free(generation);
     tenant_shares_free(generation);
     generation_free_slots(generation);
     for (size_t i = 0; generation->providers && i < generation->config.n_providers; i++)

@@ -38,6 +38,7 @@
 #include "server/tenancy/scopes.h"
 #include "tollgate.h"
 
+struct access_token;
 struct envoy_rls;
 struct gateway;
 struct generation;
@@ -100,9 +101,19 @@ static inline bool route_drains(const struct route *route)
     return route->provider->config->on_disconnect == CONFIG_DISCONNECT_DRAIN;
 }
 
+/* Where the calls of a key go. */
+struct key_place {
+    const struct config_provider *provider;
+    const struct config_provider_key *key;
+    const struct config_url *base; /* the key's own address, or its provider's */
+    struct http_origin *origin;    /* goes there; a reference is held */
+    struct access_token *token;    /* null: the key is a secret; else a reference is held */
+};
+
 /* The `owner` of a key in the ring, which comes back with its leases. */
 struct route_key {
     const struct config_provider_key *config;
+    const struct key_place *place;
     struct generation *generation;
     atomic_llong asked_at; /* when Redis was last asked about it; ms */
 };
@@ -144,6 +155,8 @@ struct generation {
     struct slots **caller_slots; /* in the order of the callers; null: it has none of its own */
     struct slots_entry *slots;   /* all there are: models, protected routes, callers */
     size_t n_slots;
+    struct key_place *places; /* one for each key that the configuration writes */
+    size_t n_places;
     struct route_key *route_keys;
     struct key_index *keys;       /* virtual keys: tenants by hash */
     struct tenant_share **shares; /* what each tenant takes up, in the order of the configuration */

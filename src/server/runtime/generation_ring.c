@@ -10,6 +10,7 @@
 #include "lib/core/problem.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
+#include "server/runtime/key_place.h"
 
 /* What a keyring is made from, in the storage of one step. */
 struct ring_plan {
@@ -52,7 +53,9 @@ static void plan_pool(struct ring_plan *plan, const char *provider,
     pool->n_keys = n;
     for (size_t i = 0; i < n; i++) {
         struct route_key *owner = &plan->generation->route_keys[plan->n_keys];
-        *owner = (struct route_key){.config = &keys[i], .generation = plan->generation};
+        *owner = (struct route_key){.config = &keys[i],
+                                    .place = key_place_of(plan->generation, &keys[i]),
+                                    .generation = plan->generation};
         plan->keys[plan->n_keys++] = (struct tg_key_spec){.name = keys[i].name,
                                                           .group = keys[i].group,
                                                           .limits = limits_for(&keys[i], model),

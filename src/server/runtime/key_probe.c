@@ -92,8 +92,8 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
     const struct config_provider_key *key = owner->config;
     char target[1024], credential[8192 + 64];
     struct http_fields fields;
-    int n = snprintf(target, sizeof target, "%s%s%s/models", config->base.path, config->path_prefix,
-                     config->api == CONFIG_GEMINI ? "/v1beta" : "/v1");
+    int n = snprintf(target, sizeof target, "%s%s%s/models", owner->place->base->path,
+                     config->path_prefix, config->api == CONFIG_GEMINI ? "/v1beta" : "/v1");
     int m = snprintf(credential, sizeof credential, "%s%.*s", config->auth_prefix,
                      (int)key->secret.size, key->secret.bytes ? key->secret.bytes : "");
 
@@ -114,7 +114,8 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
                              .fields = fields.list,
                              .n_fields = fields.n};
     probe->status = 0;
-    probe->out = http_send(probe->control->client, provider->origin, &head, &TIMEOUTS, &OPS, probe);
+    probe->out =
+        http_send(probe->control->client, owner->place->origin, &head, &TIMEOUTS, &OPS, probe);
     OPENSSL_cleanse(credential, sizeof credential);
     return probe->out != NULL;
 }
@@ -136,7 +137,11 @@ void key_probe_tick(struct key_probe *probe, struct control *control)
     if (!due)
         return;
     const struct provider *provider = find_provider(control->generation, probe->probe.provider);
-    if (provider == NULL || !send_probe(probe, provider))
+    /* There is nothing to ask of every account, so one call that is turned away says nothing of
+     * the others. */
+    if (provider != NULL && provider->config->auth != CONFIG_AUTH_HEADER)
+        key_probe_finish(probe, TG_PROBE_GOOD);
+    else if (provider == NULL || !send_probe(probe, provider))
         key_probe_finish(probe, TG_PROBE_UNCLEAR);
 }
 

@@ -90,5 +90,9 @@ void route_way_target(const struct config_provider *provider, const struct confi
     target->strict = !model->lossy;
     target->max_tokens = strcmp(route_way_chat_bound(provider), "max_tokens") == 0;
     target->developer = is_openai_itself(provider);
+    target->ids = provider->tool_ids;
+    target->reasoning_field = provider->reasoning_field;
+    target->refused = provider->refused_fields;
+    target->vertex = provider->vertex;
     assert(target->max_output > 0);
 }

@@ -49,6 +49,7 @@ static const struct way {
     {"limits are asked for", CALL_AT_LIMITS, {.remote = true}},
     {"money is asked for", CALL_AT_MONEY, {.remote = true}},
     {"a key is asked for", CALL_AT_KEY, {.remote = true}},
+    {"a token is waited for", CALL_AT_TOKEN, {.first = NULL}},
     {"nothing has come of the reply", CALL_ASKING, {.first = NULL}},
     {"the head of a stream has come", CALL_ASKING, {.provider = "    on_disconnect: drain"}},
     {"a failed attempt", CALL_PAUSING, {.first = NULL}},
@@ -119,6 +120,10 @@ static void reach(const struct way *way)
         break;
     case CALL_AT_KEY:
         call_kit.key = REMOTE_SAYS_LATER;
+        call_client_ask(&client, CALL_KIT_BODY);
+        break;
+    case CALL_AT_TOKEN:
+        call_kit_want_token();
         call_client_ask(&client, CALL_KIT_BODY);
         break;
     case CALL_FREED:

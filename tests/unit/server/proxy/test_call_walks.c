@@ -64,6 +64,9 @@ static void random_event(struct random *random)
     case CALL_AT_KEY:
         call_kit_answer_key((enum call_remote)(pick % 3));
         break;
+    case CALL_AT_TOKEN:
+        call_kit_give_token(pick % 3 != 0);
+        break;
     case CALL_ASKING:
     case CALL_ANSWERING:
     case CALL_DRAINING:
@@ -116,6 +119,8 @@ static void random_walks_leave_nothing_behind(void **state)
         begin(&configs[seed % COUNT_OF(configs)]);
         for (int n = 0; n < 32; n++) {
             int steps = 0;
+            if (seed % COUNT_OF(configs) == 1 && n % 4 == 0)
+                call_kit_want_token();
             call_kit.limits = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
             call_kit.money = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
             call_kit.key = random_bits(&random) % 2 ? REMOTE_SAYS_LATER : REMOTE_SAYS_YES;
