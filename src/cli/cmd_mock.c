@@ -19,6 +19,7 @@
 struct mock_arguments {
     const char *port, *workers, *latency, *tokens, *pace, *seed, *script;
     const char *keys, *models, *rpm, *record, *keep;
+    const char *aws, *account, *token_life;
     bool log;
 };
 
@@ -83,6 +84,8 @@ static bool read_numbers(const struct command *self, const struct mock_arguments
         cmd_mock_read_whole(self, "--seed", arguments->seed, 0, INT64_MAX, &seed) &&
         cmd_mock_read_whole(self, "--rpm", arguments->rpm, 1, 1000000000, &options->rpm) &&
         cmd_mock_read_whole(self, "--keep", arguments->keep, 0, 10000000, &keep) &&
+        cmd_mock_read_whole(self, "--token-life", arguments->token_life, 1, 86400,
+                            &options->auth.token_life_s) &&
         read_pace(self, arguments->pace, &base->action.pace) &&
         read_latency(self, arguments->latency, &base->action);
 
@@ -217,6 +220,9 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
         {"--log", NULL, NULL, &arguments->log},
         {"--keep", "N", &arguments->keep, NULL},
         {"--workers", "N", &arguments->workers, NULL},
+        {"--aws", "ID:SECRET", &arguments->aws, NULL},
+        {"--service-account", "FILE", &arguments->account, NULL},
+        {"--token-life", "S", &arguments->token_life, NULL},
     };
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
 
@@ -229,6 +235,18 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
     return false;
 }
 
+/* Ended by a 0. Null: there is none, or it cannot be read, which was said. */
+static char *read_account(const struct command *self, const struct mock_arguments *arguments)
+{
+    size_t n;
+    char *text =
+        arguments->account != NULL ? cmd_mock_read_file(self, arguments->account, &n) : NULL;
+
+    if (text != NULL)
+        text[n < YAML_TREE_BYTES_MAX ? n : YAML_TREE_BYTES_MAX] = '\0';
+    return text;
+}
+
 static int run_mock(const struct command *self, int argc, char **argv)
 {
     struct mock_arguments arguments = {0};
@@ -238,9 +256,16 @@ static int run_mock(const struct command *self, int argc, char **argv)
     if (!read_arguments(self, argc, argv, &arguments) || !read_numbers(self, &arguments, &options))
         return STATUS_WRONG;
     options.keys = arguments.keys;
+    options.auth.aws = arguments.aws;
     if (arguments.models != NULL)
         options.models = arguments.models;
-    return open_and_serve(self, &arguments, &options);
+    char *account = read_account(self, &arguments);
+    if (account == NULL && arguments.account != NULL)
+        return STATUS_WRONG;
+    options.auth.account = account;
+    int status = open_and_serve(self, &arguments, &options);
+    free(account);
+    return status;
 }
 
 const struct command cmd_mock = {
@@ -265,6 +290,12 @@ const struct command cmd_mock = {
         "  --log           the same to stdout\n"
         "  --keep N        how many of them GET /mock/requests gives; default 10000\n"
         "  --workers N     threads; default 1\n"
+        "  --aws ID:SECRET requests must be signed with that key (SigV4), or get 403; with\n"
+        "                  ID:SECRET:TOKEN also have that session token\n"
+        "  --service-account FILE\n"
+        "                  POST /token gives access tokens to who has its key, and paths of\n"
+        "                  Vertex AI need one\n"
+        "  --token-life S  how long these are good; default 3600\n"
         "\n"
         "GET /mock/requests gives what it saw, POST /mock/script replaces the script, and\n"
         "POST /mock/reset forgets requests and counts.\n"

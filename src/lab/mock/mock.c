@@ -19,8 +19,10 @@ struct mock_scripts {
 
 void mock_options_init(struct mock_options *options)
 {
-    *options = (struct mock_options){
-        .workers = 1, .models = "demo-small,demo-large,demo-tiny", .keep = 10000};
+    *options = (struct mock_options){.workers = 1,
+                                     .models = "demo-small,demo-large,demo-tiny",
+                                     .auth = {.token_life_s = 3600},
+                                     .keep = 10000};
     mock_base_init(&options->base);
 }
 
@@ -144,7 +146,7 @@ static struct mock *mock_new(const struct mock_options *options, struct mock_scr
     if (!mock_records_init(&mock->records, options->keep, options->record))
         goto free_workers;
     pthread_mutex_init(&mock->scripts_lock, NULL);
-    if (!mock_set_script(mock, script))
+    if (!mock_auth_init(&mock->auth, &mock->options.auth) || !mock_set_script(mock, script))
         goto free_records;
     mock_quota_init(&mock->quota, options->rpm);
     clock_init(&mock->clock);
@@ -152,6 +154,7 @@ static struct mock *mock_new(const struct mock_options *options, struct mock_scr
     return mock;
 
 free_records:
+    mock_auth_fini(&mock->auth);
     pthread_mutex_destroy(&mock->scripts_lock);
     mock_records_fini(&mock->records);
 free_workers:
@@ -169,7 +172,10 @@ enum tg_err mock_start(const struct mock_options *options, struct mock_script *s
 
     if (mock == NULL) {
         mock_script_free(script);
-        return problem_say(problem, TG_ERR_MEMORY, "there is no memory");
+        return problem_say(problem, TG_ERR_MEMORY,
+                           options->auth.account != NULL
+                               ? "there is no memory, or the service account is none"
+                               : "there is no memory");
     }
     for (int i = 0; i < options->workers && err == TG_OK; i++)
         err = open_worker(mock, &mock->workers[i], problem);
@@ -195,6 +201,7 @@ bool mock_stop(struct mock *mock)
         close_worker(&mock->workers[i]);
     good = !mock->records.failed;
     free_scripts(mock->scripts);
+    mock_auth_fini(&mock->auth);
     pthread_mutex_destroy(&mock->scripts_lock);
     mock_quota_fini(&mock->quota);
     mock_records_fini(&mock->records);

@@ -13,16 +13,18 @@
 
 #include <stdio.h>
 
+#include "lab/mock/mock_auth.h"
 #include "lab/mock/mock_script.h"
 #include "tollgate.h"
 
 #define MOCK_WORKERS_MAX 64
 
 struct mock_options {
-    int port;              /* 0: any */
-    int workers;           /* default 1 */
-    const char *keys;      /* with commas: credentials that are good; null: all are */
-    const char *models;    /* with commas: what GET /v1/models lists */
+    int port;           /* 0: any */
+    int workers;        /* default 1 */
+    const char *keys;   /* with commas: credentials that are good; null: all are */
+    const char *models; /* with commas: what GET /v1/models lists */
+    struct mock_auth_options auth;
     int64_t rpm;           /* requests a minute for each key; 0: any number */
     size_t keep;           /* how many records GET /mock/requests gives; default 10000 */
     struct mock_base base; /* what scripts begin with that come later, by POST /mock/script */

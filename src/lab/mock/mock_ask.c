@@ -23,20 +23,25 @@ static const struct {
     {"/v1/messages", MOCK_MESSAGES, "POST"},
     {"/v1/messages/count_tokens", MOCK_COUNT_TOKENS, "POST"},
     {"/v1/models", MOCK_MODELS, "GET"},
+    {"/token", MOCK_TOKEN, "POST"},
 };
 
 /* ".../models/M:generateContent", whatever stands before it: the Gemini API and Vertex AI differ
- * there. The model is what is between. */
-static bool set_gemini(struct mock_ask *ask, struct slice path)
+ * there. The model is what is between. So it is with Anthropic's models on Vertex AI. */
+static bool set_method(struct mock_ask *ask, struct slice path)
 {
     static const struct {
         const char *method;
+        enum mock_api api;
         enum mock_endpoint endpoint;
         bool stream;
     } methods[] = {
-        {":generateContent", MOCK_GENERATE, false},
-        {":streamGenerateContent", MOCK_GENERATE, true},
-        {":countTokens", MOCK_COUNT_TOKENS, false},
+        {":generateContent", MOCK_GEMINI, MOCK_GENERATE, false},
+        {":streamGenerateContent", MOCK_GEMINI, MOCK_GENERATE, true},
+        {":countTokens", MOCK_GEMINI, MOCK_COUNT_TOKENS, false},
+        {"/count-tokens:rawPredict", MOCK_ANTHROPIC, MOCK_COUNT_TOKENS, false},
+        {":rawPredict", MOCK_ANTHROPIC, MOCK_MESSAGES, false},
+        {":streamRawPredict", MOCK_ANTHROPIC, MOCK_MESSAGES, true},
     };
     size_t from = path.n;
 
@@ -47,13 +52,17 @@ static bool set_gemini(struct mock_ask *ask, struct slice path)
     struct slice last = {path.at + from, path.n - from};
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         size_t n = strlen(methods[i].method);
-        if (last.n <= n || last.n - n > MOCK_NAME_MAX ||
-            memcmp(last.at + last.n - n, methods[i].method, n) != 0)
+        bool whole = methods[i].method[0] == '/';
+        if (whole ? last.n + 1 != n || memcmp(last.at - 1, methods[i].method, n) != 0
+                  : last.n <= n || last.n - n > MOCK_NAME_MAX ||
+                        memcmp(last.at + last.n - n, methods[i].method, n) != 0)
             continue;
-        ask->api = MOCK_GEMINI;
+        ask->api = methods[i].api;
         ask->endpoint = methods[i].endpoint;
         ask->stream = methods[i].stream;
-        snprintf(ask->model, sizeof ask->model, "%.*s", (int)(last.n - n), last.at);
+        ask->vertex = methods[i].api == MOCK_ANTHROPIC;
+        if (!whole)
+            snprintf(ask->model, sizeof ask->model, "%.*s", (int)(last.n - n), last.at);
         return true;
     }
     return false;
@@ -63,7 +72,13 @@ static void set_endpoint(struct mock_ask *ask, struct slice method, struct slice
 {
     static const char models[] = "/v1/models/";
 
-    if (set_gemini(ask, path)) {
+    /* Bedrock has them below a name, Azure OpenAI too. */
+    for (size_t i = 0; i < 2; i++) {
+        struct slice below = i == 0 ? SLICE("/anthropic") : SLICE("/openai");
+        if (path.n > below.n && memcmp(path.at, below.at, below.n) == 0 && path.at[below.n] == '/')
+            path = (struct slice){path.at + below.n, path.n - below.n};
+    }
+    if (set_method(ask, path)) {
         ask->method_ok = slice_equal(method, SLICE("POST"));
         return;
     }
@@ -348,6 +363,10 @@ static void mock_ask_read_field(struct walk *walk, struct json_text key,
         read_generation(walk, value);
     else if (ask->api == MOCK_GEMINI && !is_prompt(key))
         return;
+    else if (json_text_is(key, "anthropic_version"))
+        ask->version = value->kind == JSON_STRING;
+    else if (json_text_is(key, "model") && ask->vertex && ask->endpoint == MOCK_MESSAGES)
+        walk->problem = "model: Extra inputs are not permitted";
     else if (json_text_is(key, "model"))
         read_model(walk, value);
     else if (json_text_is(key, "stream"))
@@ -396,6 +415,8 @@ const char *mock_ask_body(struct mock_ask *ask, struct json_reader *reader, cons
         return walk.problem;
     if (ask->model[0] == '\0')
         return "model is missing";
+    if (ask->vertex && !ask->version)
+        return "anthropic_version: Field required";
     if (ask->inputs > MOCK_INPUTS_MAX)
         return "input must have 2048 items at most";
     ask->stream = ask->stream && may_stream(ask->endpoint);

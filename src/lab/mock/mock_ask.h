@@ -33,12 +33,15 @@ enum mock_endpoint {
     MOCK_COUNT_TOKENS,
     MOCK_MODELS,
     MOCK_MODEL,
+    MOCK_TOKEN, /* access tokens for service accounts */
 };
 
 struct mock_ask {
     enum mock_endpoint endpoint;
     enum mock_api api;
     bool method_ok;
+    bool vertex;  /* Anthropic on Vertex AI: the body has a version, and no model */
+    bool version; /* it has one */
     char model[MOCK_NAME_MAX + 1];
     char tools[MOCK_TOOLS_MAX][MOCK_NAME_MAX + 1]; /* the call offers them, or forces the one */
     size_t n_tools;

@@ -112,6 +112,8 @@ static int mock_exchange_refuse(struct mock_exchange *x)
 {
     struct mock *mock = x->worker->mock;
 
+    if (x->ask.endpoint == MOCK_TOKEN)
+        return 0;
     if (!is_good_key(mock->options.keys, x->key))
         return 401;
     if (mock->options.rpm == 0)
@@ -217,6 +219,11 @@ static void mock_exchange_end(struct http_inbound *in)
     }
     if (x->stage != MOCK_READING)
         return;
+    if (x->refused == 0 && x->ask.endpoint != MOCK_TOKEN)
+        x->refused =
+            mock_auth_check(&x->worker->mock->auth, &x->in->head, x->key,
+                            (struct slice){x->body_bytes > 0 ? x->body : "", x->body_bytes},
+                            clock_wall_of(&x->worker->mock->clock, net_loop_now(x->worker->loop)));
     x->ask.hash = XXH3_64bits_withSeed(
         x->body, x->body_bytes, XXH3_64bits_withSeed(x->path.at, x->path.n, x->script->seed));
     if (wants_body(&x->ask) && !x->too_large)

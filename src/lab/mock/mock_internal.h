@@ -97,6 +97,7 @@ struct mock {
     struct mock_scripts *scripts; /* all there were: exchanges may still use them */
     struct mock_records records;
     struct mock_quota quota;
+    struct mock_auth auth;
     struct mock_worker *workers;
     int port;
 };

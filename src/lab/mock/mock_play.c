@@ -228,6 +228,14 @@ static void send_answer(struct mock_exchange *x)
         return;
     }
     text_out_clear(&x->worker->scratch);
+    if (x->ask.endpoint == MOCK_TOKEN) {
+        int64_t wall_ms = clock_wall_of(&x->worker->mock->clock, net_loop_now(x->worker->loop));
+        status = mock_auth_token(&x->worker->mock->auth, http_find(&x->in->head, SLICE("host")),
+                                 (struct slice){x->body_bytes > 0 ? x->body : "", x->body_bytes},
+                                 wall_ms, &x->worker->scratch);
+        send_whole(x, status, "application/json");
+        return;
+    }
     mock_reply_body(&x->reply, slice_of(x->worker->mock->options.models), &x->worker->scratch);
     send_whole(x, status, json_or(x->action->content_type));
 }

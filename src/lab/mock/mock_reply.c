@@ -335,6 +335,7 @@ void mock_reply_body(const struct mock_reply *reply, struct slice models, struct
         mock_model_object(reply, slice_of(reply->ask->model), out);
         break;
     case MOCK_OTHER:
+    case MOCK_TOKEN:
         break;
     }
 }

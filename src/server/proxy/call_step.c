@@ -2,8 +2,8 @@
  *
  * Two functions are the whole course of a call. call_step() says what each event means, and
  * call_proceed() is the way to the provider, from top to bottom: slot, gate, money, key, token,
- * request. The stages themselves are in the other files of the room; they return what became of them,
- * and never call one another.
+ * request. The stages themselves are in the other files of the room; they return what became of
+ * them, and never call one another.
  */
 #include <assert.h>
 #include <stdio.h>
