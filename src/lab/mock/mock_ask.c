@@ -351,6 +351,20 @@ static bool is_bound(struct json_text key)
 }
 
 static void mock_ask_read_field(struct walk *walk, struct json_text key,
+                                const struct json_value *value);
+
+/* What the Gemini API counts; Vertex AI has it one level higher. */
+static void read_counted(struct walk *walk, const struct json_value *value)
+{
+    struct json_text key;
+    struct json_value child;
+
+    if (value->kind == JSON_OBJECT && json_enter(walk->reader))
+        while (json_next(walk->reader, &key, &child))
+            mock_ask_read_field(walk, key, &child);
+}
+
+static void mock_ask_read_field(struct walk *walk, struct json_text key,
                                 const struct json_value *value)
 {
     struct mock_ask *ask = walk->ask;
@@ -361,6 +375,8 @@ static void mock_ask_read_field(struct walk *walk, struct json_text key,
         ask->alone = value->kind == JSON_BOOL && !value->boolean;
     else if (ask->api == MOCK_GEMINI && json_text_is(key, "generationConfig"))
         read_generation(walk, value);
+    else if (ask->api == MOCK_GEMINI && json_text_is(key, "generateContentRequest"))
+        read_counted(walk, value);
     else if (ask->api == MOCK_GEMINI && !is_prompt(key))
         return;
     else if (json_text_is(key, "anthropic_version"))

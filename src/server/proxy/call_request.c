@@ -195,22 +195,38 @@ static void note_clamp(struct call *call, const char *field)
     atomic_fetch_add_explicit(&call->gateway->counts.clamped, 1, memory_order_relaxed);
 }
 
+/* Its name at the provider. On Vertex AI it stands in the path, but where tokens are counted. */
+static void edit_model(const struct call *call, struct body_edit *edit)
+{
+    const struct config_model *model = call->route->config;
+    bool vertex = call->route->provider->config->vertex, edited = true;
+
+    if (vertex && call->endpoint != ENDPOINT_COUNT_TOKENS) {
+        body_edit_replace_model(edit, &call->ask, call->body.bytes, "anthropic_version",
+                                VERTEX_ANTHROPIC_VERSION);
+        return;
+    }
+    if (vertex) {
+        body_edit_begin(edit);
+        body_edit_text(edit, "\"anthropic_version\":\"%s\",", VERTEX_ANTHROPIC_VERSION);
+        body_edit_end(edit, call->ask.root_at + 1, 0, "");
+    }
+    if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
+        edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
+    assert(edited); /* the configuration's names are shorter than a body's may be */
+    (void)edited;
+}
+
 /* Notes what has to be changed in the body. */
 static void edit_body(struct call *call)
 {
     struct body_edit *edit = &call->attempt.edit;
-    const struct config_model *model = call->route->config;
     int64_t most = call->attempt.most_output, bound;
     bool edited = true;
 
     assert(most < 0 || !call_rules_bound(call, &bound)); /* only what has none is bounded */
     body_edit_init(edit);
-    if (call->route->provider->config->vertex) /* its name stands in the path */
-        body_edit_replace_model(edit, &call->ask, call->body.bytes, "anthropic_version",
-                                VERTEX_ANTHROPIC_VERSION);
-    else if (model->upstream_model != NULL) /* else it keeps the name that it was asked for by */
-        edited = body_edit_model(edit, &call->ask, slice_of(model->upstream_model));
-    assert(edited); /* the configuration's names are shorter than a body's may be */
+    edit_model(call, edit);
     const char *field = route_way_chat_bound(call->route->provider->config);
     if (call_rules_bound(call, &bound))
         edited = body_edit_set_bound(edit, &call->ask, bound, field);

@@ -94,13 +94,17 @@ static bool read_request(struct call *call, struct json_reader *reader, struct s
 }
 
 /* Writes it for the provider; `bound` at least 0: the most that it may write. */
-static bool write_request(struct json_reader *reader, const struct neutral_request *request,
-                          const struct route *route, enum dialect to, struct json_writer *out,
-                          struct neutral_dropped *dropped, struct ask_problem *problem)
+static bool write_request(const struct call *call, struct json_reader *reader,
+                          const struct neutral_request *request, const struct route *route,
+                          enum dialect to, struct json_writer *out, struct neutral_dropped *dropped,
+                          struct ask_problem *problem)
 {
     struct neutral_target target;
 
     route_way_target(route->provider->config, route->config, &target);
+    /* What cannot be carried over is not worth a refusal where nothing is answered. */
+    target.counts = call->endpoint == ENDPOINT_COUNT_TOKENS;
+    target.strict &= !target.counts;
     return dialect_find(to)->write_request(reader, request, &target, out, dropped, problem);
 }
 
@@ -123,8 +127,9 @@ static bool translate_request(struct call *call, struct json_reader *reader, int
         edit_body(call, &flat, &body) && read_request(call, reader, body, &request, problem);
     if (fine && bound >= 0)
         request.bound = bound;
-    fine = fine && write_request(reader, &request, call->route, translation->provider->dialect,
-                                 &translation->out, &translation->dropped, problem);
+    fine =
+        fine && write_request(call, reader, &request, call->route, translation->provider->dialect,
+                              &translation->out, &translation->dropped, problem);
     if (fine && !reply_terms_init(&translation->terms, &request, translation->provider->dialect,
                                   slice_of(provider->name), ask_slice(&call->ask.model),
                                   translation->now_s, call->id, call->notes.estimated_input)) {
@@ -158,7 +163,7 @@ static uint64_t find_uncarried(struct call *call, struct json_reader *reader)
         if (!is_foreign(call, route) || call_way(call, route, &to) != WAY_TRANSLATED)
             continue;
         json_writer_clear(&out);
-        if (!(read && write_request(reader, &request, route, to, &out, &dropped, &problem)) &&
+        if (!(read && write_request(call, reader, &request, route, to, &out, &dropped, &problem)) &&
             !problem.no_memory && !out.text.failed)
             uncarried |= UINT64_C(1) << i;
     }
@@ -349,17 +354,28 @@ static void put_model(const struct call *call, struct text_out *out)
                                                    : ask_slice(&call->ask.model));
 }
 
+/* What Gemini is asked to do with the model. */
+static const char *gemini_method(const struct call *call)
+{
+    if (call->endpoint == ENDPOINT_COUNT_TOKENS)
+        return ":countTokens";
+    return call->ask.stream ? ":streamGenerateContent?alt=sse" : ":generateContent";
+}
+
 static void put_vertex_path(const struct call *call, struct text_out *out)
 {
     const struct config_provider *provider = call->route->provider->config;
-    bool stream = call->ask.stream;
 
     put_vertex_models(provider, out);
-    put_model(call, out);
-    if (provider->api == CONFIG_ANTHROPIC)
-        text_out_text(out, stream ? ":streamRawPredict" : ":rawPredict");
-    else
-        text_out_text(out, stream ? ":streamGenerateContent?alt=sse" : ":generateContent");
+    if (provider->api != CONFIG_ANTHROPIC) {
+        put_model(call, out);
+        text_out_text(out, gemini_method(call));
+    } else if (call->endpoint == ENDPOINT_COUNT_TOKENS) {
+        text_out_text(out, "count-tokens:rawPredict"); /* the model is in the body */
+    } else {
+        put_model(call, out);
+        text_out_text(out, call->ask.stream ? ":streamRawPredict" : ":rawPredict");
+    }
 }
 
 /* Where the call goes at its provider, with a query where there is one: if it is translated, or
@@ -383,8 +399,7 @@ void call_model_path(const struct call *call, struct text_out *out)
     default:
         text_out_text(out, "/v1beta/models/");
         put_model(call, out);
-        text_out_text(out,
-                      call->ask.stream ? ":streamGenerateContent?alt=sse" : ":generateContent");
+        text_out_text(out, gemini_method(call));
     }
 }
 

@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 
+#include "server/dialect/gemini/gemini.h"
 #include "server/proxy/call_translation.h"
 
 /* ---- the head ---- */
@@ -142,9 +143,27 @@ enum call_failure call_translated_data(struct call *call, struct slice bytes)
     return pass_written(call, fine);
 }
 
+/* The count of a prompt's tokens. False: there is no memory. */
+static bool write_count(struct call *call, struct slice body)
+{
+    struct call_translation *translation = call->translation;
+    struct json_writer *out = &translation->out;
+    int64_t tokens;
+
+    if (!gemini_read_count(call->worker->reader, body, &tokens))
+        return translation_break(&translation->translation,
+                                 "The provider's reply has no count of tokens.", out);
+    json_write_object(out);
+    json_write_key(out, "input_tokens");
+    json_write_integer(out, tokens);
+    json_write_object_end(out);
+    return true;
+}
+
 enum call_failure call_translated_end(struct call *call)
 {
     struct call_translation *translation = call->translation;
+    struct slice whole = {translation->reply.bytes, translation->reply.n};
     bool fine;
 
     json_writer_clear(&translation->out);
@@ -156,10 +175,10 @@ enum call_failure call_translated_end(struct call *call)
         fine = translation_end(&translation->translation, &translation->out);
     else if (translation->lost)
         fine = false;
+    else if (call->endpoint == ENDPOINT_COUNT_TOKENS)
+        fine = write_count(call, whole);
     else
-        fine = translation_reply(&translation->translation,
-                                 (struct slice){translation->reply.bytes, translation->reply.n},
-                                 &translation->out);
+        fine = translation_reply(&translation->translation, whole, &translation->out);
     return pass_written(call, fine);
 }
 

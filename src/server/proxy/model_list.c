@@ -35,8 +35,20 @@ static void write_model(const struct model_list *list, const struct config_model
     json_write_object_end(out);
 }
 
+/* Anthropic's clients page by these. */
+static void write_bound(const char *key, const char *name, struct json_writer *out)
+{
+    json_write_key(out, key);
+    if (name != NULL)
+        json_write_string(out, name, strlen(name));
+    else
+        json_write_null(out);
+}
+
 void model_list_write(const struct model_list *list, struct json_writer *out)
 {
+    const char *first = NULL, *last = NULL;
+
     json_write_object(out);
     if (list->api == WIRE_OPENAI) {
         json_write_key(out, "object");
@@ -48,14 +60,24 @@ void model_list_write(const struct model_list *list, struct json_writer *out)
     json_write_key(out, "data");
     json_write_array(out);
     for (size_t i = 0; i < list->config->n_models; i++)
-        if (model_is_listed(list, &list->config->models[i]))
-            write_model(list, &list->config->models[i], list->config->models[i].name, out);
+        if (model_is_listed(list, &list->config->models[i])) {
+            last = list->config->models[i].name;
+            first = first != NULL ? first : last;
+            write_model(list, &list->config->models[i], last, out);
+        }
     for (size_t i = 0; i < list->config->n_aliases; i++) {
         const struct config_alias *alias = &list->config->aliases[i];
-        if (model_is_listed(list, &list->config->models[alias->model]))
-            write_model(list, &list->config->models[alias->model], alias->name, out);
+        if (model_is_listed(list, &list->config->models[alias->model])) {
+            last = alias->name;
+            first = first != NULL ? first : last;
+            write_model(list, &list->config->models[alias->model], last, out);
+        }
     }
     json_write_array_end(out);
+    if (list->api == WIRE_ANTHROPIC) {
+        write_bound("first_id", first, out);
+        write_bound("last_id", last, out);
+    }
     json_write_object_end(out);
 }
 

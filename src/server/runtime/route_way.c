@@ -14,6 +14,7 @@ bool route_way_client(enum endpoint endpoint, enum dialect *client)
         *client = DIALECT_RESPONSES;
         break;
     case ENDPOINT_MESSAGES:
+    case ENDPOINT_COUNT_TOKENS:
         *client = DIALECT_ANTHROPIC;
         break;
     default:
@@ -58,7 +59,7 @@ enum route_way route_way(const struct config_provider *provider, enum endpoint e
 
     if (speaks(provider->api, endpoint))
         return WAY_SAME;
-    if (endpoint == ENDPOINT_COUNT_TOKENS)
+    if (endpoint == ENDPOINT_COUNT_TOKENS && provider->api != CONFIG_GEMINI)
         return WAY_ESTIMATED;
     *to = dialect_of(provider->api);
     return route_way_client(endpoint, &client) && dialect_find(*to)->write_request != NULL

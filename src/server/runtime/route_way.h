@@ -5,7 +5,7 @@
  *     chat completions    same        same         translated        translated  translated
  *     responses           same        translated   same              translated  translated
  *     messages            as chat     as chat      as a response     same        translated
- *     count_tokens        estimated   estimated    estimated         same        estimated
+ *     count_tokens        estimated   estimated    estimated         same        translated
  *     completions,        same        same         same              -           -
  *     embeddings
  */

@@ -14,6 +14,9 @@ bool gemini_write_request(struct json_reader *json, const struct neutral_request
                           const struct neutral_target *target, struct json_writer *out,
                           struct neutral_dropped *dropped, struct ask_problem *problem);
 void gemini_read_reply(struct reply_reader *reader, struct slice body);
+
+/* The count in a reply to `:countTokens`. False: it has none. */
+bool gemini_read_count(struct json_reader *json, struct slice body, int64_t *tokens);
 void gemini_read_event(struct reply_reader *reader, struct slice name, struct slice data);
 
 #endif

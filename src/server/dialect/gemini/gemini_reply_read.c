@@ -249,6 +249,23 @@ void gemini_read_reply(struct reply_reader *reader, struct slice body)
     reader_end(reader);
 }
 
+bool gemini_read_count(struct json_reader *json, struct slice body, int64_t *tokens)
+{
+    struct json_text key;
+    struct json_value value;
+    bool found = false;
+
+    if (json_begin(json, body.at, body.n, body.n, &value) && value.kind == JSON_OBJECT &&
+        json_enter(json))
+        while (json_next(json, &key, &value))
+            if (json_text_is(key, "totalTokens") && value.kind == JSON_INTEGER &&
+                value.integer >= 0) {
+                *tokens = value.integer;
+                found = true;
+            }
+    return json_end(json) && found;
+}
+
 void gemini_read_event(struct reply_reader *reader, struct slice name, struct slice data)
 {
     (void)name;

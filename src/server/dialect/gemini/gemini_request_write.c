@@ -322,7 +322,7 @@ static void write_tool_config(struct request_write *write)
     json_write_object_end(out);
 }
 
-static void write_tools(struct request_write *write)
+static void write_declarations(struct request_write *write)
 {
     const struct neutral_request *request = write->request;
     struct json_writer *out = write->out;
@@ -339,7 +339,13 @@ static void write_tools(struct request_write *write)
     json_write_array_end(out);
     json_write_object_end(out);
     json_write_array_end(out);
-    write_tool_config(write);
+}
+
+static void write_tools(struct request_write *write)
+{
+    write_declarations(write);
+    if (write->request->n_tools > 0)
+        write_tool_config(write);
 }
 
 /* ---- generationConfig ------------------------------------------------------------------------ */
@@ -417,6 +423,31 @@ static void write_config(struct request_write *write)
     json_write_object_end(out);
 }
 
+/* What is counted. The Gemini API wants it as a request to generate, for the model; Vertex AI as it
+ * is. Nothing else of a request is known to either. */
+static void write_counted(struct request_write *write)
+{
+    struct json_writer *out = write->out;
+    bool wrapped = !write->target->vertex;
+
+    json_write_object(out);
+    if (wrapped) {
+        struct slice model = write_model(write);
+        json_write_key(out, "generateContentRequest");
+        json_write_object(out);
+        text_out_clear(&write->scratch);
+        text_out_text(&write->scratch, "models/");
+        text_out_slice(&write->scratch, model);
+        write_text(out, "model", text_out_written(&write->scratch));
+    }
+    size_t leading = write_system(write);
+    write_contents(write, leading);
+    write_declarations(write);
+    if (wrapped)
+        json_write_object_end(out);
+    json_write_object_end(out);
+}
+
 bool gemini_write_request(struct json_reader *json, const struct neutral_request *request,
                           const struct neutral_target *target, struct json_writer *out,
                           struct neutral_dropped *dropped, struct ask_problem *problem)
@@ -424,6 +455,10 @@ bool gemini_write_request(struct json_reader *json, const struct neutral_request
     struct request_write write;
 
     if (write_begin(&write, json, request, target, DIALECT_GEMINI, out, dropped, problem)) {
+        if (target->counts) {
+            write_counted(&write);
+            return write_end(&write);
+        }
         json_write_object(out);
         size_t leading = write_system(&write);
         write_contents(&write, leading);

@@ -250,8 +250,10 @@ struct neutral_target {
     bool max_tokens;       /* chat: the bound is `max_tokens`, not `max_completion_tokens` */
     bool developer;        /* chat: knows the role `developer`; default false: `system` */
     bool media_results;    /* Gemini: takes media in results of tools; default false */
-    bool vertex;           /* Anthropic: on Vertex AI, where the body has the version in place of
-                              the model; default false */
+    bool vertex;           /* on Vertex AI. Anthropic: the body has the version in place of the
+                              model; default false */
+    bool counts;           /* Gemini: the tokens of the prompt are asked for, and no reply;
+                              default false */
     uint64_t refused;      /* chat: bits of enum neutral_field that the provider does not take */
     enum neutral_thinking thinking;               /* default THINKING_ADAPTIVE */
     enum neutral_ids ids;                         /* ids of tool calls; default IDS_ANY */

@@ -69,7 +69,8 @@ static void a_list_has_the_form_of_its_client_and_all_models(void **state)
                 "{\"id\":\"g/4\",\"type\":\"model\",\"display_name\":\"g/4\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"},"
                 "{\"id\":\"t\",\"type\":\"model\",\"display_name\":\"t\","
-                "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
+                "\"created_at\":\"1970-01-01T00:00:00Z\"}],"
+                "\"first_id\":\"gpt\",\"last_id\":\"t\"}");
 }
 
 static void a_tenant_sees_what_it_may_use(void **state)
@@ -84,7 +85,8 @@ static void a_tenant_sees_what_it_may_use(void **state)
                 "{\"id\":\"tiny\",\"type\":\"model\",\"display_name\":\"tiny\","
                 "\"created_at\":\"1970-01-01T00:00:00Z\"},"
                 "{\"id\":\"t\",\"type\":\"model\",\"display_name\":\"t\","
-                "\"created_at\":\"1970-01-01T00:00:00Z\"}]}");
+                "\"created_at\":\"1970-01-01T00:00:00Z\"}],"
+                "\"first_id\":\"tiny\",\"last_id\":\"t\"}");
 }
 
 static void one_model_is_found_by_name_and_alias(void **state)
