@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "io/text/csv.h"
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 
@@ -391,17 +392,11 @@ void spend_report_print(const struct spend_report *report)
 
 static void print_field(const char *text, size_t n)
 {
-    bool formula = n > 0 && strchr("=+-@\t\r", text[0]) != NULL;
+    struct text_out out = {0};
 
-    putchar('"');
-    if (formula)
-        putchar('\'');
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '"')
-            putchar('"');
-        putchar(text[i]);
-    }
-    putchar('"');
+    csv_put(&out, (struct slice){text, n});
+    fwrite(out.bytes, 1, out.size, stdout);
+    text_out_fini(&out);
 }
 
 void spend_report_print_csv(const struct spend_report *report)

@@ -90,6 +90,13 @@ static void log_ledger(struct state_log *state_log, struct gateway *gateway)
                   "calls were in flight when the last process died: settled as reserved", lost, 2);
         state_log->interrupted = true;
     }
+    bool failed = state.export_problem[0] != '\0';
+    if (failed != state_log->export_failed)
+        log_event(gateway->log, failed ? LOG_ERROR : LOG_INFO,
+                  failed ? "a day of the ledger could not be exported"
+                         : "days of the ledger are exported again",
+                  &LOG_TEXT("why", state.export_problem), 1);
+    state_log->export_failed = failed;
     if (state.health == state_log->ledger)
         return;
     const struct log_field fields[] = {

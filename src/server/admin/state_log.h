@@ -16,6 +16,7 @@
 
 struct state_log {
     enum ledger_health ledger;
+    bool export_failed;
     bool interrupted; /* what the process before had in flight was told */
     enum remote_health store;
     int store_views;     /* while it has not been there yet: connecting takes a moment */

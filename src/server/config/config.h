@@ -298,7 +298,8 @@ struct config_ledger {
      * has been warned about. */
     const char *path;
     enum config_failure failure;
-    tg_ms detail; /* how long single calls are kept; 0: not at all */
+    tg_ms detail;       /* how long single calls are kept; 0: not at all */
+    const char *export; /* the folder for days that are over; null: they are not written */
 };
 
 /* ---- Objects at providers -------------------------------------------------------------------- */

@@ -109,11 +109,27 @@ static void place_ledger(struct reader *reader, struct config_ledger *to)
         to->path = config_locate(reader, to->path);
 }
 
+static void finish_export(struct reader *reader, const struct yaml_node *node,
+                          struct config_ledger *to)
+{
+    if (to->export == NULL)
+        return;
+    if (to->export[0] == '\0')
+        config_error(reader, node, "ledger.export is empty; it must be a folder");
+    else if (to->path != NULL && strcmp(to->path, ":memory:") == 0)
+        config_error(reader, node,
+                     "ledger.export needs a ledger in a file: ledger.path is "
+                     ":memory:");
+    else
+        to->export = config_locate(reader, to->export);
+}
+
 void config_finish_ledger(struct reader *reader, const struct yaml_node *node, void *into)
 {
     const struct yaml_node *path = yaml_tree_get(node, "path");
     struct config_ledger *to = into;
 
+    finish_export(reader, config_child_or_self(node, "export"), to);
     if (path == NULL)
         return;
     /* Not the default: spend that went there would be missing in the right place. */

@@ -49,6 +49,8 @@ static const struct schema_key ledger_keys[] = {
          "what happens to calls while it cannot be written"),
     DURATION("detail", 0, "30d", AT(config_ledger, detail),
              "how long entries of single calls are kept"),
+    VALUE("export", SCHEMA_TEXT, false, NULL, NULL, AT(config_ledger, export),
+          "a folder for days that are over, each as a CSV file"),
     END,
 };
 

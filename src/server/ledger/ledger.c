@@ -12,6 +12,7 @@
  * `state_lock` guards the text of the last failure, for a few instructions.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/budget/money.h"
@@ -201,12 +202,15 @@ void ledger_get_state(struct ledger *ledger, struct ledger_state *state)
         .room = room > 0 ? (uint64_t)room : 0,
         .recovered = ledger->recovered,
         .damaged = atomic_load(&ledger->damaged),
+        .exported = atomic_load(&ledger->exported),
         .interrupted = ledger->interrupted,
         .interrupted_micro = ledger->interrupted_micro,
         .flushed_at = atomic_load(&ledger->flushed_at),
     };
     pthread_mutex_lock(&ledger->state_lock);
     memcpy(state->reason, ledger->reason.text, sizeof state->reason);
+    snprintf(state->export_problem, sizeof state->export_problem, "%s",
+             ledger->export_problem.text);
     pthread_mutex_unlock(&ledger->state_lock);
     state->health = state->room == 0           ? LEDGER_FULL
                     : state->reason[0] != '\0' ? LEDGER_LATE

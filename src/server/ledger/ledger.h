@@ -190,6 +190,8 @@ struct ledger_state {
     uint64_t interrupted;       /* calls that it had in flight when it died: settled as reserved */
     tg_micro interrupted_micro; /* what was reserved for them, now uncertain */
     uint64_t damaged;           /* entries among these that could not be read: they are in no sum */
+    char export_problem[640];   /* why the last day could not be exported; empty if it could */
+    uint64_t exported;          /* days that were exported since the start */
     tg_ms flushed_at; /* with ledger_keep(): what was appended before is in the database; 0: not
                            known */
 };

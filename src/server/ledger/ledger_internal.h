@@ -38,6 +38,10 @@ struct ledger {
     const struct clock *clock;
     int64_t period_ms;
 
+    char *export_folder;              /* where days that are over are written; null: nowhere */
+    struct tg_problem export_problem; /* why the last could not be; under state_lock */
+    _Atomic uint64_t exported;        /* days that were, since the start */
+
     void (*chore)(void *context, struct ledger *ledger); /* null: none. See ledger_objects.h */
     void *chore_context;
 };

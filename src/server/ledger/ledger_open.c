@@ -31,10 +31,12 @@
 #include "lib/budget/money.h"
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
+#include "server/ledger/ledger_export.h"
 #include "server/ledger/ledger_internal.h"
 
 #define ROLL_EVERY_MS INT64_C(3600000)
 #define LOOK_EVERY_MS 250
+#define EXPORT_EVERY_MS INT64_C(60000)
 
 void ledger_config_init(struct ledger_config *config)
 {
@@ -176,6 +178,7 @@ static void ledger_free(struct ledger *ledger)
     pthread_mutex_destroy(&ledger->db_lock);
     free(ledger->journal_path);
     free(ledger->path);
+    free(ledger->export_folder);
     free(ledger);
 }
 
@@ -411,10 +414,33 @@ static void recover_dead(struct ledger *ledger)
         fprintf(stderr, "tollgate: ledger: %s\n", why.text);
 }
 
+/* When to look again: at once while there is more. A process that was taken over leaves it to the
+ * other. */
+static tg_ms export_days(struct ledger *ledger, tg_ms now)
+{
+    struct tg_problem problem = {""};
+    size_t written = 0;
+
+    pthread_mutex_lock(&ledger->db_lock);
+    bool owned = ledger->lock_fd >= 0;
+    pthread_mutex_unlock(&ledger->db_lock);
+    if (!owned)
+        return now + EXPORT_EVERY_MS;
+    bool done = ledger_export(ledger, ledger->export_folder, clock_wall_of(ledger->clock, now),
+                              &written, &problem);
+    atomic_fetch_add(&ledger->exported, written);
+    pthread_mutex_lock(&ledger->state_lock);
+    ledger->export_problem = problem;
+    if (done)
+        ledger->export_problem.text[0] = '\0';
+    pthread_mutex_unlock(&ledger->state_lock);
+    return done && written == LEDGER_EXPORT_AT_ONCE ? now : now + EXPORT_EVERY_MS;
+}
+
 static void *keep_ledger(void *arg)
 {
     struct ledger *ledger = arg;
-    tg_ms rolled_at = -ROLL_EVERY_MS, looked_at = 0;
+    tg_ms rolled_at = -ROLL_EVERY_MS, looked_at = 0, export_at = 0;
 
     do {
         tg_ms now = clock_now_ms(ledger->clock);
@@ -431,6 +457,8 @@ static void *keep_ledger(void *arg)
         }
         if (flushed && ledger->chore != NULL)
             ledger->chore(ledger->chore_context, ledger);
+        if (flushed && ledger->export_folder != NULL && now >= export_at)
+            export_at = export_days(ledger, now);
     } while (wait_a_period(ledger));
     return NULL;
 }

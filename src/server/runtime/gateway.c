@@ -19,6 +19,7 @@
 #include "io/text/json_read.h"
 #include "server/dialect/prefix.h"
 #include "server/ledger/ledger_blob.h"
+#include "server/ledger/ledger_export.h"
 #include "server/obs/metrics.h"
 #include "server/remote/remote.h"
 #include "server/runtime/expected_cost.h"
@@ -185,6 +186,8 @@ static bool open_ledger(struct gateway *gateway, const struct config_ledger *con
         return false;
     gateway->left_behind = ledger_left_behind(gateway->ledger);
     ledger_set_chore(gateway->ledger, object_owners_flush, gateway->owners);
+    if (config->export != NULL && !ledger_export_to(gateway->ledger, config->export))
+        return problem_fail(problem, "gateway: no memory");
     return ledger_keep(gateway->ledger, &gateway->clock, FLUSH_MS, problem);
 }
 

@@ -278,9 +278,10 @@ static uint64_t of_number(int64_t number)
 }
 
 static const char *const STARTED[] = {
-    "listen.gateway", "listen.admin", "listen.probe",  "listen.grpc", "listen.tls",
-    "limits.header",  "workers",      "otlp.endpoint", "ledger.path", "ledger.failure",
-    "store",          "store_prefix", "store_timeout", "store_tls",   "two_tier.block"};
+    "listen.gateway", "listen.admin",   "listen.probe",   "listen.grpc",
+    "listen.tls",     "limits.header",  "workers",        "otlp.endpoint",
+    "ledger.path",    "ledger.failure", "store",          "store_prefix",
+    "store_timeout",  "store_tls",      "two_tier.block", "ledger.export"};
 
 enum { N_STARTED = sizeof STARTED / sizeof STARTED[0] };
 
@@ -304,7 +305,8 @@ static void read_started(const struct config *config, uint64_t values[N_STARTED]
                             of_number(config->store.timeout),
                             of_text(config->store.ca) + 3 * of_text(config->store.cert) +
                                 5 * of_text(config->store.key),
-                            of_number(config->store.block)};
+                            of_number(config->store.block),
+                            of_text(config->ledger.export)};
 
     _Static_assert(sizeof all / sizeof all[0] == N_STARTED, "each has its name");
     memcpy(values, all, sizeof all);
