@@ -10,6 +10,7 @@
 #include "cli/common/options.h"
 #include "cli/common/output.h"
 #include "cli/spend_report.h"
+#include "cli/spend_store.h"
 #include "io/posix/clock.h"
 #include "io/posix/zone.h"
 #include "lib/core/num.h"
@@ -246,11 +247,16 @@ static int report_view(const struct command *self, const struct spend_options *o
 
     if (!knows_tenant(self, config, view, options->tenant))
         return STATUS_FAILED;
-    if (spend_report_read(report, view, options->tenant, &problem) &&
-        (!with_budgets || read_budgets(report, view, config, options->tenant, now, &problem)))
-        return print_report(self, options, report);
-    command_say(self, "%s", problem.text);
-    return STATUS_FAILED;
+    if (!spend_report_read(report, view, options->tenant, &problem) ||
+        (with_budgets && !read_budgets(report, view, config, options->tenant, now, &problem))) {
+        command_say(self, "%s", problem.text);
+        return STATUS_FAILED;
+    }
+    spend_store_read(report, config, ledger_view_id(view));
+    if (report->store == SPEND_STORE_AWAY)
+        command_say(self, "the store that gateways share could not be asked: budgets are as this "
+                          "ledger knows them");
+    return print_report(self, options, report);
 }
 
 /* Tenants and top-ups of the API are in the ledger: the file is read a second time, with them. */
@@ -369,14 +375,20 @@ const struct command cmd_spend = {
         "              what --by says, calls, input, cached_input, cache_write, output,\n"
         "              micro_usd, usd, uncertain_micro_usd), total,\n"
         "              budgets (tenant, null for everyone, per, tz, mode, begin_ms, end_ms,\n"
-        "              spent_micro_usd, uncertain_micro_usd, amount_micro_usd), credits (id,\n"
-        "              made_at_ms, tenant, user, micro_usd, reason, actor) and damaged, the calls\n"
-        "              of the journal that could not be read\n"
+        "              spent_micro_usd, uncertain_micro_usd, amount_micro_usd; with Redis\n"
+        "              store: micro_usd, ledgers, told_micro_usd, difference_micro_usd), with\n"
+        "              Redis store (ok or away), credits (id, made_at_ms, tenant, user,\n"
+        "              micro_usd, reason, actor) and damaged, the calls of the journal that\n"
+        "              could not be read\n"
         "\n"
         "Uncertain is what no provider has confirmed, of calls that were cut or in flight when a\n"
         "gateway died. It stands beside USD, and in budgets is part of what was spent. Credits "
         "are\n"
         "what an operator has given back of it since then.\n"
+        "\n"
+        "Where gateways share a store (Redis), it is asked what all of them have told of each\n"
+        "budget, and what this ledger has: a difference is what is not told yet, or what the\n"
+        "store lost and is told again. Without an answer within 2 s the ledger alone speaks.\n"
         "\n"
         "Tenants and top-ups that were made by the administration API are read from the ledger.\n"
         "A call belongs to the moment at which it was admitted. Rows say what a tenant has spent\n"

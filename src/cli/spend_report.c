@@ -336,6 +336,50 @@ static void print_budgets(const struct spend_report *report)
     }
 }
 
+/* What the store has of all gateways, and what this ledger has not told it. */
+#define STORE_COLUMNS 7
+
+struct store_cells {
+    struct number_text all, ledgers, told, difference;
+    const char *text[STORE_COLUMNS];
+};
+
+static void cells_of_store(const struct spend_budget *budget, struct store_cells *cells)
+{
+    cells->all = usd_text(budget->stored_micro);
+    cells->ledgers = integer_text((int64_t)budget->ledgers);
+    cells->told = usd_text(budget->told);
+    cells->difference = usd_text(budget->spent - budget->told);
+    cells->text[0] = budget->tenant != NULL ? budget->tenant : "everyone";
+    cells->text[1] = per_name(budget->budget->per);
+    cells->text[2] = budget->budget->tz;
+    cells->text[3] = cells->all.text;
+    cells->text[4] = cells->ledgers.text;
+    cells->text[5] = cells->told.text;
+    cells->text[6] = cells->difference.text;
+}
+
+static void print_store(const struct spend_report *report)
+{
+    static const char *const head[STORE_COLUMNS] = {
+        "all gateways", "per", "zone", "spent USD", "ledgers", "of this one USD", "difference USD"};
+    int widths[STORE_COLUMNS] = {0};
+    struct store_cells cells;
+
+    widen(widths, head, STORE_COLUMNS);
+    for (size_t i = 0; i < report->n_budgets; i++) {
+        cells_of_store(&report->budgets[i], &cells);
+        widen(widths, cells.text, STORE_COLUMNS);
+    }
+    putchar('\n');
+    print_line(widths, head, STORE_COLUMNS, 3);
+    for (size_t i = 0; i < report->n_budgets; i++) {
+        cells_of_store(&report->budgets[i], &cells);
+        if (report->budgets[i].stored)
+            print_line(widths, cells.text, STORE_COLUMNS, 3);
+    }
+}
+
 #define CREDIT_COLUMNS 6
 
 struct credit_cells {
@@ -384,6 +428,8 @@ void spend_report_print(const struct spend_report *report)
     print_rows(report);
     if (report->n_budgets > 0)
         print_budgets(report);
+    if (report->store == SPEND_STORE_OK)
+        print_store(report);
     if (report->n_credits > 0)
         print_credits(report);
 }
@@ -489,6 +535,15 @@ static void write_budget(struct json_writer *out, const struct spend_budget *bud
     write_integer(out, "spent_micro_usd", budget->spent);
     write_integer(out, "uncertain_micro_usd", budget->uncertain);
     write_integer(out, "amount_micro_usd", budget->budget->micro_usd);
+    if (budget->stored) {
+        json_write_key(out, "store");
+        json_write_object(out);
+        write_integer(out, "micro_usd", budget->stored_micro);
+        write_integer(out, "ledgers", (int64_t)budget->ledgers);
+        write_integer(out, "told_micro_usd", budget->told);
+        write_integer(out, "difference_micro_usd", budget->spent - budget->told);
+        json_write_object_end(out);
+    }
     json_write_object_end(out);
 }
 
@@ -523,6 +578,8 @@ void spend_report_write(const struct spend_report *report, struct json_writer *o
     for (size_t i = 0; i < report->n_budgets; i++)
         write_budget(out, &report->budgets[i]);
     json_write_array_end(out);
+    if (report->store != SPEND_STORE_NONE)
+        spend_report_write_text(out, "store", report->store == SPEND_STORE_OK ? "ok" : "away");
     write_credits(out, report);
     write_integer(out, "damaged", (int64_t)report->damaged);
     json_write_object_end(out);

@@ -32,7 +32,15 @@ struct spend_budget {
     const struct config_budget *budget;
     tg_ms begin, end;
     tg_micro spent, uncertain; /* the latter is part of the former */
+
+    bool stored;           /* the store was asked: */
+    tg_micro stored_micro; /* what all gateways have told it, */
+    size_t ledgers;        /* how many of them, */
+    tg_micro told;         /* and what this ledger has */
 };
+
+/* Whether there is a store that gateways share, and it was asked about all budgets. */
+enum spend_store_state { SPEND_STORE_NONE, SPEND_STORE_OK, SPEND_STORE_AWAY };
 
 struct spend_report {
     enum spend_by by;
@@ -42,6 +50,7 @@ struct spend_report {
     struct spend_row total;
     struct spend_budget *budgets;
     size_t n_budgets;
+    enum spend_store_state store;
     struct ledger_credit *credits; /* made since then, the latest first */
     size_t n_credits, max_credits;
     uint64_t damaged; /* entries of the journal that could not be read */

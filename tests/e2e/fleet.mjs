@@ -286,6 +286,31 @@ test('what gateways had made before they shared a store is put into it, once', a
         assert.equal(await status(gateway, gateways[1].secret), 401);
 });
 
+test('spend says what all gateways have told the store, and what this ledger has', async (t) => {
+    const redis = await Redis.start(t);
+    const budgets = [{ usd: 9, per: 'total' }];
+    const { gateways } = await gatewaysOn(t, 2, redis, { tenant: { budgets }, top: { budgets } });
+    for (let i = 0; i < 5; i++) assert.equal(await status(gateways[i % 2]), 200);
+    for (const gateway of gateways) await gateway.idle();
+    const told = (n) => (budget) =>
+        budget.store.micro_usd === 5 * EXACT_COST &&
+        budget.store.ledgers === 2 &&
+        budget.store.told_micro_usd === n * EXACT_COST &&
+        budget.store.difference_micro_usd === 0;
+    for (const [i, n] of [3, 2].entries())
+        await until('both budgets are told, and nothing is missing', async () => {
+            const report = await gateways[i].spend();
+            assert.equal(report.store, 'ok');
+            assert.equal(report.budgets.length, 2);
+            return report.budgets.every(told(n));
+        });
+    await redis.kill();
+    const alone = await gateways[0].spend();
+    assert.equal(alone.store, 'away');
+    assert.equal(alone.budgets[0].store, undefined);
+    assert.equal(alone.budgets[0].spent_micro_usd, 3 * EXACT_COST);
+});
+
 test('a store that may forget keys is an error', async (t) => {
     const redis = await Redis.start(t, ['--maxmemory-policy', 'allkeys-lru']);
     const { gateways } = await gatewaysOn(t, 1, redis);

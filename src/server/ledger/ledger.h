@@ -289,6 +289,9 @@ bool ledger_view_scan(struct ledger_view *view, tg_ms begin, ledger_sum_fn *fn, 
 bool ledger_view_scan_days(struct ledger_view *view, tg_ms begin, tg_ms end, ledger_sum_fn *fn,
                            void *context, struct tg_problem *problem);
 
+/* The number that ledger_id() gives of it. */
+uint64_t ledger_view_id(const struct ledger_view *view);
+
 /* Tenants are numbered from 1 to `ledger_view_tenants`. */
 size_t ledger_view_tenants(const struct ledger_view *view);
 const char *ledger_view_name(const struct ledger_view *view, uint32_t tenant);

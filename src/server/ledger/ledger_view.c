@@ -128,6 +128,11 @@ bool ledger_view_scan_days(struct ledger_view *view, tg_ms begin, tg_ms end, led
     return scan(view, &span, fn, context, problem);
 }
 
+uint64_t ledger_view_id(const struct ledger_view *view)
+{
+    return view->db.token;
+}
+
 size_t ledger_view_tenants(const struct ledger_view *view)
 {
     return view->db.n_tenants;
