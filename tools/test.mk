@@ -126,7 +126,8 @@ fuzzers: $(FUZZ) ; @:
 # TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
 # bear. SOAK_SECONDS is for each of the two; 600 is the long one. Then tenants that do their worst
 # against a provider that bills, SOAK_CALLS of them; what victims and honest agents feel of it. Then
-# whether explain says of calls what they are told. Last, RECORDED_CALLS through a gateway that records,
+# whether explain says of calls what they are told. Requests and replies by the 100,000 go through the
+# dialects and back. Last, RECORDED_CALLS through a gateway that records,
 # with memory, with Redis and across reloads: the replay decides each of them as it was.
 SOAK_SECONDS ?= 60
 SOAK_CALLS ?= 200000
@@ -136,6 +137,8 @@ soak:
 	@$(MAKE) VARIANT=tsan $(call programs,$(BUILD)/tsan,$(THREAD_SRC))
 	@$(MAKE) $(BUILD)/tollgate $(LOAD_SRC:bench/%.c=$(BUILD)/tools/%)
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak $(SOAK_GROUPS)
+	@$(MAKE) $(TRANSLATED_SOAK)
+	@TG_SOAK=1 TEST_TIMEOUT=3600 tools/run-tests @gcc $(TRANSLATED_SOAK)
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-gateway
 	@SOAK_SECONDS=$(SOAK_SECONDS) TOLLGATE=$(BUILD)/tollgate LOAD=$(BUILD)/tools tools/soak-redis
 	@$(MAKE) $(E2E_MODULES)/installed
@@ -145,5 +148,7 @@ soak:
 	@TOLLGATE=$(BUILD)/tollgate tools/soak-explain
 	@RECORDED_CALLS=$(RECORDED_CALLS) TOLLGATE=$(BUILD)/tollgate E2E_MODULES=$(E2E_MODULES) \
 	    node --test tests/e2e/recordings.mjs tests/e2e/recordings_services.mjs
+TRANSLATED_SOAK := $(call programs,$(BUILD),$(wildcard tests/unit/server/dialect/translate/test_translate_drawn.c \
+                     tests/unit/server/dialect/translate/test_translate_round_trips.c))
 SOAK_GROUPS = @gcc $(call programs,$(BUILD),$(THREAD_SRC)) \
               @tsan WITH=tools/same-addresses $(call programs,$(BUILD)/tsan,$(THREAD_SRC))

@@ -5,8 +5,8 @@
  *        '--> whole reply of the client's dialect   ==   the same, of what the client reads <'
  *
  * Calls of tools interleave at random. The two whole replies are compared byte by byte: parts, ids,
- * arguments, signatures, stops and usage. TG_ROUND_TRIPS says how many of each pair; TG_SEED where
- * they begin.
+ * arguments, signatures, stops and usage. TG_ROUND_TRIPS says how many of each pair, TG_SOAK=1 that
+ * it is 100,000; TG_SEED where they begin.
  */
 #include "check.h"
 
@@ -376,7 +376,8 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 static void replies_mean_the_same_in_every_dialect(void **state)
 {
-    uint64_t seed = number_of("TG_SEED", 0), n = number_of("TG_ROUND_TRIPS", 300);
+    uint64_t seed = number_of("TG_SEED", 0);
+    uint64_t n = number_of("TG_ROUND_TRIPS", getenv("TG_SOAK") != NULL ? 100000 : 300);
 
     (void)state;
     for (uint64_t i = seed; i < seed + n; i++)
