@@ -49,10 +49,14 @@ bool call_translated_is_lost(const struct call *call)
 /* Begins the reply with a head of ours. */
 static void begin(struct call *call, int status, bool stream, int64_t length)
 {
-    struct http_field type = {SLICE("content-type"),
-                              stream ? SLICE("text/event-stream") : SLICE("application/json")};
+    /* Streams of the providers have the same two; the second, so that nobody keeps them. */
+    const struct http_field fields[] = {
+        {SLICE("content-type"),
+         stream ? SLICE("text/event-stream; charset=utf-8") : SLICE("application/json")},
+        {SLICE("cache-control"), SLICE("no-cache")},
+    };
     const struct http_head head = {
-        .status = status, .fields = &type, .n_fields = 1, .length = length};
+        .status = status, .fields = fields, .n_fields = stream ? 2 : 1, .length = length};
 
     call_answer_begin(call, &head);
 }

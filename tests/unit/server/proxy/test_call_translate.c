@@ -323,7 +323,8 @@ static void a_stream_is_translated_as_it_comes(void **state)
     call_out_data(call_kit_out(), &MESSAGE_START[11]);
     assert_int_equal(client.status, 200);
     assert_int_equal(atomic_load(&call_kit.gateway->counts.buffered), 0); /* no retry needs it */
-    expect_in(client.head, "content-type: text/event-stream\n");
+    expect_in(client.head, "content-type: text/event-stream; charset=utf-8\n");
+    expect_in(client.head, "cache-control: no-cache\n");
     expect_in(client.body, "\"role\":\"assistant\"");
     call_out_data(call_kit_out(), MESSAGE_TEXT);
     expect_in(client.body, "\"content\":\"hello\"");
