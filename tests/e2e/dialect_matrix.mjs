@@ -12,12 +12,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
-import http from 'node:http';
 import path from 'node:path';
 import readline from 'node:readline';
 import test from 'node:test';
 import { KEY, PRICE, until, world } from './kit.mjs';
-import { CLIENTS as JS, converse } from './matrix_kit.mjs';
+import { CLIENTS as JS, converse, recorder } from './matrix_kit.mjs';
 
 const PYTHON = path.join(process.env.E2E_MODULES ?? 'build/e2e', 'python/bin/python');
 
@@ -328,39 +327,6 @@ const FEATURES = {
 };
 
 /* ---- between gateway and mock ---- */
-
-/* Passes all on as it is, and keeps bodies of requests and of whole replies. */
-async function recorder(t) {
-    const kept = { requests: [], to: undefined };
-    const server = http.createServer((request, reply) => {
-        const up = http.request(
-            `${kept.to}${request.url}`,
-            { method: request.method, headers: request.headers, agent: kept.agent },
-            (answer) => {
-                reply.writeHead(answer.statusCode, answer.headers);
-                answer.on('data', (bytes) => one.reply.push(bytes));
-                answer.on('error', () => reply.destroy());
-                answer.on('aborted', () => reply.destroy());
-                answer.pipe(reply);
-            },
-        );
-        const one = { url: request.url, parts: [], reply: [] };
-        kept.requests.push(one);
-        up.on('error', () => reply.destroy());
-        reply.on('close', () => reply.writableFinished || up.destroy());
-        request.on('data', (bytes) => one.parts.push(bytes));
-        request.pipe(up);
-    });
-    kept.agent = new http.Agent({ keepAlive: true });
-    await new Promise((done) => server.listen(0, '127.0.0.1', done));
-    t.after(() => {
-        kept.agent.destroy();
-        server.close();
-        server.closeAllConnections();
-    });
-    kept.url = `http://127.0.0.1:${server.address().port}`;
-    return kept;
-}
 
 /* What was sent with the tag in it, in order. */
 function recorded(kept, tag) {

@@ -3,12 +3,14 @@
  *   const talk = CLIENTS['openai JS, chat'].open(gateway, model, wish);
  *   talk.user('hello', image); talk.model('hi'); const seen = await talk.ask({ stream: true });
  *   talk.results('sunny');                        an answer for each call of the reply before
+ *   await talk.ask({ asked: 'another-model' });   of the packages of OpenAI and Anthropic
  *
  * A wish says what is wanted: system, tools, choice, parallel, schema, stop, effort. Each client sends
  * its own history back: what it got of a reply, in its own types. What it saw of a reply is told in
  * one form: {text, parsed, refused, stop, usage: [input, output, reasoning], calls, thought, pieces}.
  * matrix_kit.py does the same in Python.
  */
+import http from 'node:http';
 import { need } from './kit.mjs';
 
 const OpenAI = need('openai').default;
@@ -47,9 +49,9 @@ function openaiChat(gateway, key, model, wish) {
     const client = openai(gateway, key);
     const messages = wish.system ? [{ role: 'system', content: wish.system }] : [];
     const choices = { required: 'required', auto: 'auto' };
-    const body = (choice = wish.choice) =>
+    const body = (choice = wish.choice, asked = model) =>
         given({
-            model,
+            model: asked,
             messages,
             max_completion_tokens: MOST,
             tools: wish.tools?.map((name) => ({
@@ -99,11 +101,11 @@ function openaiChat(gateway, key, model, wish) {
             for (const call of messages.at(-1).tool_calls)
                 messages.push({ role: 'tool', tool_call_id: call.id, content: text });
         },
-        async ask({ stream, leave, choice } = {}) {
+        async ask({ stream, leave, choice, asked } = {}) {
             if (!stream && wish.schema) return saw(await client.chat.completions.parse(body()));
-            if (!stream) return saw(await client.chat.completions.create(body(choice)));
+            if (!stream) return saw(await client.chat.completions.create(body(choice, asked)));
             const runner = client.chat.completions.stream({
-                ...body(choice),
+                ...body(choice, asked),
                 stream_options: { include_usage: true },
             });
             let pieces = 0;
@@ -121,9 +123,9 @@ function openaiResponses(gateway, key, model, wish) {
     const client = openai(gateway, key);
     const input = [];
     const choices = { required: 'required', auto: 'auto' };
-    const body = (choice = wish.choice) =>
+    const body = (choice = wish.choice, asked = model) =>
         given({
-            model,
+            model: asked,
             input,
             instructions: wish.system,
             max_output_tokens: MOST,
@@ -193,10 +195,10 @@ function openaiResponses(gateway, key, model, wish) {
                         output: text,
                     });
         },
-        async ask({ stream, leave, choice } = {}) {
+        async ask({ stream, leave, choice, asked } = {}) {
             if (!stream && wish.schema) return saw(await client.responses.parse(body()));
-            if (!stream) return saw(await client.responses.create(body(choice)));
-            const runner = client.responses.stream(body(choice));
+            if (!stream) return saw(await client.responses.create(body(choice, asked)));
+            const runner = client.responses.stream(body(choice, asked));
             let pieces = 0;
             for await (const event of runner) {
                 pieces += /(output_text|function_call_arguments)\.delta$/.test(event.type);
@@ -228,9 +230,12 @@ function anthropicMessages(gateway, key, model, wish) {
         const parallel = wish.parallel === false ? { disable_parallel_tool_use: true } : {};
         return choice && { ...(one[choice] ?? { type: 'tool', name: choice }), ...parallel };
     };
-    const body = (choice = wish.choice ?? (wish.parallel === false ? 'auto' : undefined)) =>
+    const body = (
+        choice = wish.choice ?? (wish.parallel === false ? 'auto' : undefined),
+        asked = model,
+    ) =>
         given({
-            model,
+            model: asked,
             messages,
             system: wish.system,
             max_tokens: MOST,
@@ -282,10 +287,10 @@ function anthropicMessages(gateway, key, model, wish) {
             }));
             messages.push({ role: 'user', content });
         },
-        async ask({ stream, leave, choice } = {}) {
+        async ask({ stream, leave, choice, asked } = {}) {
             if (!stream && wish.schema) return saw(await client.messages.parse(body()));
-            if (!stream) return saw(await client.messages.create(body(choice)));
-            const runner = client.messages.stream(body(choice));
+            if (!stream) return saw(await client.messages.create(body(choice, asked)));
+            const runner = client.messages.stream(body(choice, asked));
             let pieces = 0;
             for await (const event of runner) {
                 pieces += ['text_delta', 'input_json_delta'].includes(event.delta?.type);
@@ -583,4 +588,39 @@ export async function converse(client, gateway, key, model, { wish, steps }) {
         if (step.ask) seen.push(await talk.ask(step.ask));
     }
     return seen;
+}
+
+/* ---- between gateway and mock ---- */
+
+/* Passes all on as it is, and keeps bodies of requests and of whole replies. */
+export async function recorder(t) {
+    const kept = { requests: [], to: undefined };
+    const server = http.createServer((request, reply) => {
+        const up = http.request(
+            `${kept.to}${request.url}`,
+            { method: request.method, headers: request.headers, agent: kept.agent },
+            (answer) => {
+                reply.writeHead(answer.statusCode, answer.headers);
+                answer.on('data', (bytes) => one.reply.push(bytes));
+                answer.on('error', () => reply.destroy());
+                answer.on('aborted', () => reply.destroy());
+                answer.pipe(reply);
+            },
+        );
+        const one = { url: request.url, parts: [], reply: [] };
+        kept.requests.push(one);
+        up.on('error', () => reply.destroy());
+        reply.on('close', () => reply.writableFinished || up.destroy());
+        request.on('data', (bytes) => one.parts.push(bytes));
+        request.pipe(up);
+    });
+    kept.agent = new http.Agent({ keepAlive: true });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    t.after(() => {
+        kept.agent.destroy();
+        server.close();
+        server.closeAllConnections();
+    });
+    kept.url = `http://127.0.0.1:${server.address().port}`;
+    return kept;
 }

@@ -370,6 +370,7 @@ struct call {
     struct route *route; /* the route that serves it now; null: a passthrough */
     size_t next_fallback;
     struct call_translation *translation; /* null: the route speaks the client's dialect */
+    bool carries;                         /* the body may have signatures of other providers */
     bool checked;                         /* it is known to which fallbacks it can be carried */
     uint64_t uncarried;                   /* those that it cannot: a bit each, in their order */
     tg_ms deadline;                       /* when its reply has to have begun; 0: no such time */

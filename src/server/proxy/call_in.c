@@ -19,6 +19,7 @@
 #include "lib/core/num.h"
 #include "server/dialect/client_timeout.h"
 #include "server/dialect/estimate.h"
+#include "server/dialect/neutral/opaque_pack.h"
 #include "server/dialect/path_pattern.h"
 #include "server/dialect/request_head.h"
 #include "server/obs/metrics.h"
@@ -541,6 +542,7 @@ static bool call_in_ask(struct call *call, struct json_reader *reader, size_t va
     *problem = (struct ask_problem){.param = ""};
     if (call->passthrough != NULL)
         return call_objects_body(call, reader, values, problem);
+    call->carries = opaque_is_in((struct slice){call->body.bytes, call->body.n});
     return ask_read_watching(reader, values, call->endpoint, call->body.bytes, call->body.n,
                              call->body.room, call->generation->config.watch, call->seen,
                              &call->ask, problem) &&

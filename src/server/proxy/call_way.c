@@ -6,9 +6,14 @@
 
 #include "server/proxy/call_translation.h"
 
+/* A conversation that was at providers of other APIs has what they signed in it, which another
+ * refuses: it is written anew also where the provider speaks the client's API. */
 enum route_way call_way(const struct call *call, const struct route *route, enum dialect *to)
 {
-    return route_way(route->provider->config, call->endpoint, to);
+    enum route_way way = route_way(route->provider->config, call->endpoint, to);
+
+    return way == WAY_SAME && call->carries && route_way_client(call->endpoint, to) ? WAY_TRANSLATED
+                                                                                    : way;
 }
 
 bool call_is_foreign(const struct call *call, const struct route *route)

@@ -120,3 +120,17 @@ void opaque_unpack(struct slice text, enum neutral_opaque *kind, enum dialect *d
     *provider = words[2];
     *carried = rest;
 }
+
+/* By its digit, which is the rarest of its characters in texts. */
+bool opaque_is_in(struct slice body)
+{
+    const char *from = body.at, *end = body.at + body.n;
+
+    while (from < end && (from = memchr(from, '1', (size_t)(end - from))) != NULL) {
+        if (from - body.at >= 3 && from[-1] == 'g' && from[-2] == 't' &&
+            (from[-3] == '"' || from[-3] == '_'))
+            return true;
+        from++;
+    }
+    return false;
+}

@@ -27,6 +27,10 @@ bool opaque_unpack_id(struct slice id, struct slice *bare, struct slice *signatu
 /* Writes the signature as it was, to room for 4 bytes more than it has; how many. */
 size_t opaque_unpack_signature(struct slice signature, char *room);
 
+/* Whether a body has any of these in it, or an id that a translation made. It may say so of one in
+ * which somebody's words look like them. */
+bool opaque_is_in(struct slice body);
+
 void opaque_pack(struct text_out *out, enum neutral_opaque kind, enum dialect dialect,
                  struct slice provider, struct slice text);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "net_dialect_kit.h"
+#include "server/dialect/neutral/opaque_pack.h"
 
 #define C DIALECT_CHAT
 #define A DIALECT_ANTHROPIC
@@ -542,6 +543,28 @@ static void state_that_a_provider_keeps_never_crosses(void **state)
     assert_string_equal(c->problem.param, "file_id");
 }
 
+static void marks_of_other_providers_are_found(void **state)
+{
+    static const struct {
+        const char *body;
+        bool found;
+    } rows[] = {
+        {"", false},
+        {"1", false},
+        {"tg1", false},
+        {"{\"id\":\"call_1\",\"t\":\"atg1.\",\"n\":1}", false},
+        {"{\"id\":\"tg1g6_call_aQQ\"}", true},
+        {"[1,11,\"tg1.gemini.thought.g.QQ\"]", true},
+        {"{\"id\":\"rs_0_tg1\"}", true},
+        {"\"tg1", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_int_equal(opaque_is_in(slice_of(rows[i].body)), rows[i].found);
+    assert_false(opaque_is_in((struct slice){NULL, 0}));
+}
+
 /* The fuzzer found that such a request went out with no message at all. */
 static void a_request_of_which_nothing_is_left_is_refused(void **state)
 {
@@ -640,6 +663,7 @@ int main(void)
         cmocka_unit_test(what_changes_the_answer_is_refused_or_named),
         cmocka_unit_test(hints_and_defaults_never_fail),
         cmocka_unit_test(state_that_a_provider_keeps_never_crosses),
+        cmocka_unit_test(marks_of_other_providers_are_found),
         cmocka_unit_test(a_request_of_which_nothing_is_left_is_refused),
         cmocka_unit_test(mistakes_are_named),
     };
