@@ -18,7 +18,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@
 #include "cli/common/command.h"
 #include "cli/common/options.h"
 #include "lib/core/num.h"
-#include "server/obs/log_line.h"
+#include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/control.h"
 #include "server/runtime/handover.h"
@@ -290,7 +289,8 @@ static void await_store(struct serving *serving)
         (void)poll(NULL, 0, TURN_MS);
     }
     if (remote_health_of(remote) != REMOTE_WELL)
-        fprintf(stderr, "tollgate: the store is %s%s%s; store_failure decides\n",
+        log_say(serving->json, &serving->gateway->clock,
+                "the store is %s%s%s; store_failure decides",
                 remote_health_name(remote_health_of(remote)), why[0] != '\0' ? ": " : "", why);
 }
 
@@ -319,37 +319,13 @@ static bool start_workers(struct serving *serving, size_t wanted, const char *pa
 
 /* ---- ending ---- */
 
-static void say_state(const struct serving *serving, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* What the process as a whole does, whatever the level of the log: in the form of its lines, for
- * whoever reads them. */
-static void say_state(const struct serving *serving, const char *format, ...)
-{
-    struct log_line line;
-    char text[1200];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (!serving->json) {
-        fprintf(stderr, "tollgate: %s\n", text);
-        return;
-    }
-    log_line_begin(&line, true, clock_wall_ms(&serving->gateway->clock), SLICE("info"),
-                   slice_of(text));
-    log_line_end(&line);
-    (void)fwrite(line.out.bytes, 1, line.out.size, stderr);
-}
-
 static void cmd_serve_drain(struct serving *serving)
 {
     tg_ms most = atomic_load(&serving->gateway->drain_ms);
 
-    say_state(serving,
-              "draining, calls that are open: %lld; cut off in %.15g s, or by a second signal",
-              atomic_load(&serving->gateway->counts.open), (double)most / 1000);
+    log_say(serving->json, &serving->gateway->clock,
+            "draining, calls that are open: %lld; cut off in %.15g s, or by a second signal",
+            atomic_load(&serving->gateway->counts.open), (double)most / 1000);
     serving->drained_at = num_add(clock_now_ms(&serving->gateway->clock), most);
     atomic_store(&serving->gateway->draining, true);
     for (size_t i = 0; i < serving->n; i++)
@@ -371,8 +347,8 @@ static void cmd_serve_retire(struct serving *serving)
 
 static void cut_off(struct serving *serving, const char *why)
 {
-    say_state(serving, "%s: cutting off, calls that are open: %lld", why,
-              atomic_load(&serving->gateway->counts.open));
+    log_say(serving->json, &serving->gateway->clock, "%s: cutting off, calls that are open: %lld",
+            why, atomic_load(&serving->gateway->counts.open));
     serving->drained_at = 0;
     for (size_t i = 0; i < serving->n; i++)
         net_loop_stop(serving->workers[i].loop);
@@ -484,8 +460,8 @@ static bool inherit(struct serving *serving, const struct config *config, bool t
 
     inherited_init(&serving->inherited);
     if (inherited_from_system(&serving->inherited, &problem) &&
-        (!takes_over || takeover_begin(config->ledger.path, &serving->inherited, clock,
-                                       &serving->takeover, &problem)))
+        (!takes_over || takeover_begin(config->ledger.path, config->log_json, &serving->inherited,
+                                       clock, &serving->takeover, &problem)))
         return true;
     command_say(serving->command, "%s", problem.text);
     return false;
@@ -538,7 +514,7 @@ static int serve(const struct command *self, const char *path, const char *recor
     takeover_free(serving.takeover);
     serving.takeover = NULL;
     if (good) {
-        say_state(&serving, "listening on %s", serving.addresses);
+        log_say(serving.json, &serving.gateway->clock, "listening on %s", serving.addresses);
         good = serve_until_told(&serving);
     }
     stop_workers(&serving);

@@ -51,6 +51,17 @@ const kept = (gateway, agent) =>
         { agent },
     );
 
+test('D14 what both processes say of a takeover is lines of JSON', async (t) => {
+    const { gateway } = await world(t);
+    const old = await takeOver(t, gateway);
+    await old.ended;
+    for (const said of [old.out, gateway.process.out]) {
+        const steps = said.split('\n').filter((line) => line.includes('takeover: '));
+        const texts = steps.map((line) => JSON.parse(line).msg);
+        assert.ok(texts.some((text) => /^takeover: process \d+ /.test(text)), said);
+    }
+});
+
 test('a kept connection is served after a takeover, by the new process, and closed by its reply', async (t) => {
     const { gateway } = await world(t);
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +278,24 @@ static void put_event(struct log *log, enum log_level level, const char *msg,
     log_line_end(line);
     log_lane_put(log->events, &log->events->lines, line);
     pthread_mutex_unlock(&log->events_lock);
+}
+
+void log_say(bool json, const struct clock *clock, const char *format, ...)
+{
+    struct log_line line;
+    char text[1200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!json) {
+        fprintf(stderr, "tollgate: %s\n", text);
+        return;
+    }
+    log_line_begin(&line, true, clock_wall_ms(clock), SLICE("info"), slice_of(text));
+    log_line_end(&line);
+    (void)fwrite(line.out.bytes, 1, line.out.size, stderr);
 }
 
 void log_event(struct log *log, enum log_level level, const char *msg,

@@ -99,6 +99,11 @@ struct log_field {
 #define LOG_TEXT(name, text) ((struct log_field){(name), false, 0, slice_of(text)})
 #define LOG_NUMBER(name, number) ((struct log_field){(name), true, (number), {NULL, 0}})
 
+/* What the process as a whole does, whatever the level, at once and without a log: on stderr, in
+ * the form of its lines, or as "tollgate: TEXT". */
+void log_say(bool json, const struct clock *clock, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* "msg" and its fields. */
 void log_event(struct log *log, enum log_level level, const char *msg,
                const struct log_field *fields, size_t n);

@@ -42,6 +42,7 @@
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/spending.h"
+#include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/takeover_state.h"
@@ -104,9 +105,14 @@ struct handover {
     struct net_post told;
 };
 
-static void say(const struct handover *handover, const char *what)
+/* What the control thread says of it, in the form of the log. */
+#define say(handover, ...)                                                                         \
+    log_say((handover)->control->generation->config.log_json,                                      \
+            &(handover)->control->gateway->clock, "takeover: " __VA_ARGS__)
+
+static void say_of_other(const struct handover *handover, const char *what)
 {
-    fprintf(stderr, "tollgate: takeover: process %ld %s\n", handover->pid, what);
+    say(handover, "process %ld %s", handover->pid, what);
 }
 
 /* ---- sending ---- */
@@ -325,7 +331,7 @@ static void offer(struct handover *handover)
         return;
     handover_send(handover, TAKEOVER_OFFERED, NULL, 0, NULL, 0);
     flush_out(handover);
-    say(handover, "is offered what this process has");
+    say_of_other(handover, "is offered what this process has");
 }
 
 /* ---- giving up ---- */
@@ -373,7 +379,7 @@ static void take_back(struct handover *handover)
     (void)ledger_reread_tenants(gateway->ledger, NULL);
     atomic_store(&gateway->handing_over, false);
     handover->state = NOBODY;
-    fprintf(stderr, "tollgate: takeover: this process goes on as before\n");
+    say(handover, "this process goes on as before");
 }
 
 /* ---- accepting ---- */
@@ -415,15 +421,14 @@ static void release_all(struct handover *handover)
 static void handover_lose(struct handover *handover, const char *why)
 {
     if (handover->state != NOBODY) /* else who came has said nothing */
-        say(handover, why);
+        say_of_other(handover, why);
     if (handover->state != RETIRED)
         (void)takeover_send(handover->fd, TAKEOVER_REFUSED, why, strlen(why), NULL, 0);
     close_peer(handover);
     if (handover->state == NOBODY)
         return;
     if (handover->state == RETIRED) {
-        fprintf(stderr, "tollgate: takeover: what is still settled here is in the journal of this "
-                        "process\n");
+        say(handover, "what is still settled here is in the journal of this process");
         handover_stop_following(handover);
     } else if (handover->state == HELD || handover->state == PASSING) {
         release_all(handover);
@@ -434,7 +439,7 @@ static void handover_lose(struct handover *handover, const char *why)
 
 static void handover_refuse(struct handover *handover, const char *why)
 {
-    say(handover, why);
+    say_of_other(handover, why);
     (void)takeover_send(handover->fd, TAKEOVER_REFUSED, why, strlen(why), NULL, 0);
     close_peer(handover);
 }
@@ -590,7 +595,7 @@ static void retire(struct handover *handover)
         http_listener_retire(control->listeners[i].listener);
         http_listener_drain(control->listeners[i].listener);
     }
-    say(handover, "serves from now on; this process finishes what it has begun");
+    say_of_other(handover, "serves from now on; this process finishes what it has begun");
     handover->retire(handover->arg);
 }
 
@@ -620,10 +625,10 @@ static void hear(struct handover *handover)
         greet(handover);
     } else if (handover->state == OFFERED && type == TAKEOVER_READ) {
         handover->state = PREPARING;
-        say(handover, "has read the ledger");
+        say_of_other(handover, "has read the ledger");
     } else if (handover->state == PREPARING && type == TAKEOVER_READY) {
         remember_ready(handover);
-        say(handover, "is ready to serve");
+        say_of_other(handover, "is ready to serve");
         commit(handover);
     } else if (handover->state == COMMITTED && type == TAKEOVER_TAKING) {
         net_timer_stop(handover->control->loop, &handover->late);
@@ -664,7 +669,7 @@ static void somebody_comes(void *arg, unsigned events)
     if (fd < 0)
         return;
     if (!takeover_is_own(fd)) {
-        fprintf(stderr, "tollgate: takeover: a process of another user is refused\n");
+        say(handover, "a process of another user is refused");
         close(fd);
         return;
     }
@@ -716,8 +721,7 @@ struct handover *handover_new(struct control *control, void (*retire_with)(void 
                                                  handover, &handover->coming) == TG_OK)
         net_poll_watch(handover->coming, NET_POLL_READ);
     else
-        fprintf(stderr, "tollgate: takeover: nobody can take over from this process: %s\n",
-                problem.text);
+        say(handover, "nobody can take over from this process: %s", problem.text);
     if (handover->listening >= 0 && stat(handover->path, &stat_of) == 0)
         handover->inode = stat_of.st_ino;
     return handover;

@@ -22,6 +22,7 @@
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 #include "server/ledger/spending.h"
+#include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/handover.h"
@@ -37,6 +38,7 @@ struct takeover {
     long pid;
     uint32_t journal; /* its journal, locked for as long as it lives */
     tg_ms patience;   /* for its lock, when the link has ended */
+    bool json;        /* lines of the log are */
     bool died;        /* the other process has, and this one goes on alone */
     struct takeover_state *state;
     char *events; /* those that could not be done yet */
@@ -55,6 +57,11 @@ struct predecessor {
     struct net_poll *poll;
     struct takeover_frame in;
 };
+
+/* What the control thread says of it, in the form of the log. */
+#define log_step(control, format, ...)                                                             \
+    log_say((control)->generation->config.log_json, &(control)->gateway->clock,                    \
+            "takeover: " format, __VA_ARGS__)
 
 /* ---- events ---- */
 
@@ -207,7 +214,7 @@ static bool take_offer(struct takeover *takeover, struct inherited *inherited, s
     return false;
 }
 
-bool takeover_begin(const char *ledger, struct inherited *inherited, struct clock *clock,
+bool takeover_begin(const char *ledger, bool json, struct inherited *inherited, struct clock *clock,
                     struct takeover **made, struct tg_problem *problem)
 {
     struct takeover_hello hello = {.version = TAKEOVER_VERSION, .pid = (int64_t)getpid()};
@@ -222,7 +229,7 @@ bool takeover_begin(const char *ledger, struct inherited *inherited, struct cloc
                             "socket beside it: nobody can take over");
     fd = connect_to(path);
     if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED)) {
-        fprintf(stderr, "tollgate: takeover: there is no process to take over from\n");
+        log_say(json, clock, "takeover: there is no process to take over from");
         return true;
     }
     if (fd < 0)
@@ -234,6 +241,7 @@ bool takeover_begin(const char *ledger, struct inherited *inherited, struct cloc
         return problem_fail(problem, "takeover: no memory");
     }
     takeover->fd = fd;
+    takeover->json = json;
     takeover->patience = LOCK_WAIT_MS;
     *made = takeover;
     if (!takeover_is_own(fd))
@@ -244,8 +252,8 @@ bool takeover_begin(const char *ledger, struct inherited *inherited, struct cloc
         return problem->text[0] != '\0'
                    ? false
                    : problem_fail(problem, "takeover: the other process has ended; start again");
-    fprintf(stderr, "tollgate: takeover: process %ld offers %zu sockets and its ledger\n",
-            takeover->pid, inherited->n);
+    log_say(json, clock, "takeover: process %ld offers %zu sockets and its ledger", takeover->pid,
+            inherited->n);
     return true;
 }
 
@@ -287,7 +295,7 @@ static void read_budgets_again(struct control *control)
     if (generation_read_budgets(control->generation, control_now(control), &problem))
         control->gateway->left_behind = left;
     else
-        fprintf(stderr, "tollgate: takeover: budgets could not be read again: %s\n", problem.text);
+        log_step(control, "budgets could not be read again: %s", problem.text);
 }
 
 /* What it had in flight is settled, or in the ledger as it was reserved. */
@@ -301,8 +309,7 @@ static void predecessor_over(struct predecessor *predecessor)
     if (!object_owners_load(control->gateway->owners, control->gateway->ledger,
                             clock_wall_of(&control->gateway->clock, control_now(control)),
                             &problem))
-        fprintf(stderr, "tollgate: takeover: owners of objects could not be read again: %s\n",
-                problem.text);
+        log_step(control, "owners of objects could not be read again: %s", problem.text);
     (void)spending_disown(control->gateway->spending, predecessor->source);
     predecessor_free(predecessor);
 }
@@ -318,10 +325,10 @@ static void predecessor_hang_up(struct predecessor *predecessor)
 
 static void predecessor_gone(struct predecessor *predecessor)
 {
-    fprintf(stderr,
-            "tollgate: takeover: process %ld is gone; what it had in flight is settled as reserved "
-            "from its journal\n",
-            predecessor->pid);
+    log_step(predecessor->control,
+             "process %ld is gone; what it had in flight is settled as reserved from its "
+             "journal",
+             predecessor->pid);
     predecessor_hang_up(predecessor);
 }
 
@@ -338,8 +345,7 @@ static void predecessor_speaks(void *arg, unsigned events)
         if (in->type == TAKEOVER_EVENTS)
             do_events(gateway, predecessor->state, predecessor->source, in->payload, in->n);
         if (in->type == TAKEOVER_BYE) {
-            fprintf(stderr, "tollgate: takeover: process %ld has finished its calls\n",
-                    predecessor->pid);
+            log_step(predecessor->control, "process %ld has finished its calls", predecessor->pid);
             predecessor_hang_up(predecessor);
             return;
         }
@@ -479,7 +485,7 @@ static bool take_all(struct takeover *takeover, struct gateway *gateway, struct 
     takeover_say(takeover, TAKEOVER_READY, &ready, sizeof ready);
     if (!take_states(takeover, problem))
         return false;
-    takeover_state_load(takeover->state, gateway);
+    takeover_state_load(takeover->state, gateway, takeover->json);
     do_kept_events(takeover, gateway);
     takeover_say(takeover, TAKEOVER_TAKING, NULL, 0);
     if (!await_step(takeover, gateway, TAKEOVER_HOLDING, problem))
@@ -490,14 +496,16 @@ static bool take_all(struct takeover *takeover, struct gateway *gateway, struct 
 
 /* The link has ended without a word: the other process has died, or goes on. A process that ends
  * gives its locks back a moment before or after it closes the link. */
-static bool has_died(struct takeover *takeover, struct ledger *ledger, struct tg_problem *problem)
+static bool has_died(struct takeover *takeover, const struct control *control,
+                     struct tg_problem *problem)
 {
+    struct ledger *ledger = control->gateway->ledger;
+
     for (tg_ms waited = 0; waited <= takeover->patience; waited += LOCK_CHECK_MS) {
         if (!ledger_journal_is_used(ledger, takeover->journal)) {
-            fprintf(stderr,
-                    "tollgate: takeover: process %ld has died; this one goes on with its sockets "
-                    "and its ledger\n",
-                    takeover->pid);
+            log_step(control,
+                     "process %ld has died; this one goes on with its sockets and its ledger",
+                     takeover->pid);
             takeover->died = true;
             return true;
         }
@@ -513,7 +521,7 @@ static void take_from_the_dead(struct predecessor *predecessor)
 
     predecessor_hang_up(predecessor);
     if (!ledger_move_left(predecessor->control->gateway->ledger, &problem))
-        fprintf(stderr, "tollgate: ledger: %s\n", problem.text);
+        log_step(predecessor->control, "the ledger: %s", problem.text);
     if (is_over(predecessor))
         predecessor_over(predecessor);
 }
@@ -530,7 +538,7 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
     if (predecessor == NULL)
         return problem_fail(problem, "takeover: no memory");
     if (!take_all(takeover, gateway, problem) &&
-        (problem->text[0] != '\0' || !has_died(takeover, gateway->ledger, problem))) {
+        (problem->text[0] != '\0' || !has_died(takeover, control, problem))) {
         net_poll_free(predecessor->poll);
         free(predecessor);
         return false;
@@ -540,8 +548,7 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
         take_from_the_dead(predecessor);
     ledger_own_lock(gateway->ledger);
     share_ledger(control, clock_now_ms(&gateway->clock));
-    fprintf(stderr, "tollgate: takeover: this process serves in the place of process %ld\n",
-            takeover->pid);
+    log_step(control, "this process serves in the place of process %ld", takeover->pid);
     return true;
 }
 

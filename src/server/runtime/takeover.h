@@ -23,7 +23,7 @@ struct takeover;
 
 /* Before the first thread. True and null: there is nobody to take over from. False: the other
  * process refuses, or is not ours; `problem` says why. */
-bool takeover_begin(const char *ledger, struct inherited *inherited, struct clock *clock,
+bool takeover_begin(const char *ledger, bool json, struct inherited *inherited, struct clock *clock,
                     struct takeover **takeover, struct tg_problem *problem);
 
 /* The ledger has been read. Null is fine here and below. */

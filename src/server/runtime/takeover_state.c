@@ -9,6 +9,7 @@
 #include "lib/core/array.h"
 #include "lib/keypool/keyring_save.h"
 #include "lib/store/store_save.h"
+#include "server/obs/log.h"
 #include "server/runtime/takeover_wire.h"
 #include "server/tenancy/limit_book.h"
 
@@ -217,7 +218,7 @@ static bool match_sets(struct takeover_state *state, const struct limit_book *bo
     return done;
 }
 
-void takeover_state_load(struct takeover_state *state, struct gateway *gateway)
+void takeover_state_load(struct takeover_state *state, struct gateway *gateway, bool json)
 {
     tg_ms now = clock_now_ms(&gateway->clock);
 
@@ -225,9 +226,8 @@ void takeover_state_load(struct takeover_state *state, struct gateway *gateway)
     if (gateway->remote == NULL && state->counted.n > 0 && match_sets(state, gateway->book) &&
         store_load(gateway->store, state->counted.at, state->counted.n, state->sets, state->n_named,
                    now) != TG_OK)
-        fprintf(
-            stderr,
-            "tollgate: takeover: what limits had counted cannot be used here; they start afresh\n");
+        log_say(json, &gateway->clock,
+                "takeover: what limits had counted cannot be used here; they start afresh");
     free(state->keys.at);
     free(state->counted.at);
     state->keys = state->counted = (struct bytes){NULL, 0, 0};

@@ -28,8 +28,8 @@ void takeover_state_free(struct takeover_state *state);
  * none. */
 bool takeover_state_take(struct takeover_state *state, uint32_t kind, const char *bytes, size_t n);
 
-/* Before the first call. */
-void takeover_state_load(struct takeover_state *state, struct gateway *gateway);
+/* Before the first call. `json`: the form of what it may have to say. */
+void takeover_state_load(struct takeover_state *state, struct gateway *gateway, bool json);
 
 /* What has changed there since. */
 void takeover_state_apply(struct takeover_state *state, struct gateway *gateway, const char *bytes,

@@ -191,7 +191,7 @@ static void make_new(struct new *new, struct tg_problem *problem)
     config_problems_free(&problems);
     clock_init(&clock);
     inherited_init(&new->inherited);
-    if (!takeover_begin(old.ledger_path, &new->inherited, &clock, &new->takeover, problem))
+    if (!takeover_begin(old.ledger_path, false, &new->inherited, &clock, &new->takeover, problem))
         fail_msg("%s", problem->text);
     assert_non_null(new->takeover);
     takeover_set_patience(new->takeover, old.ending == DIES ? 60000 : 0);
