@@ -81,7 +81,7 @@ async function everywhere(t, what, gateways, holds) {
     t.diagnostic(`${what}: ${Math.max(...took).toFixed(0)} ms at the last of ${gateways.length}`);
 }
 
-test('what one of five gateways is told holds at all of them, under load', async (t) => {
+test('D3 what one of five gateways is told holds at all of them, under load', async (t) => {
     const redis = await Redis.start(t);
     const { gateways } = await gatewaysOn(t, 5, redis, { tenant: { budgets: [{ usd: 9, per: 'total' }] } });
     const callers = gateways.map((gateway) => new Caller(gateway));
