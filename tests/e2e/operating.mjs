@@ -162,7 +162,7 @@ test('D14 /readyz says which calls are refused while the store is down', async (
                 tenants,
                 top: { store_failure: { limits: 'local', budget: 'closed' } },
             });
-            assert.equal((await send(gateways[0].probe, '/readyz')).status, 200);
+            await until('it is ready', async () => (await send(gateways[0].probe, '/readyz')).status === 200);
             await redis.kill();
             await stored(gateways[0], 'down');
             const reply = await send(gateways[0].probe, '/readyz');
