@@ -2,7 +2,7 @@
  * the bills of all of them are never more than the budget, whatever dies, stops or is emptied. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, reason, until } from './kit.mjs';
+import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, keys, reason, until } from './kit.mjs';
 import { Caller, detour, fleet, Redis, stored, sum } from './redis_kit.mjs';
 
 const usd = (n, per = 'total') => [{ usd: (n * EXACT_COST) / 1e6, per }];
@@ -25,6 +25,11 @@ async function inRedis(redis, part, field) {
     const name = names.find((each) => each && !each.endsWith(':e'));
     return name ? Number(await redis.ask('HGET', name, field)) : 0;
 }
+
+const LIMITED = {
+    groups: { g: { rpm: 1000000, tpm: 1000000000 } },
+    keys: keys(2, { rpm: 500000, tpm: 500000000, group: 'g' }),
+};
 
 const scripts = async (redis) =>
     Number((await redis.info('cmdstat_evalsha'))?.match(/calls=(\d+)/)?.[1] ?? 0);
@@ -59,6 +64,7 @@ for (const [name, way] of [
         const { gateways } = await fleet(t, 2, to.url, {
             tiers: true,
             small: EXACT,
+            oai: LIMITED,
             top: { budgets: usd(100000, 'day') },
             tenant: {
                 rate: { strategy: 'gcra', limit: 1000000, period: '60s' },
@@ -77,11 +83,12 @@ for (const [name, way] of [
         assert.equal(await spentBy(gateways), (counts.served + 60) * EXACT_COST);
     });
 
-test('a call with limits and budgets sends at most 0.2 commands', async (t) => {
+test('a call with limits, budgets and limited keys sends at most 0.2 commands', async (t) => {
     const redis = await Redis.start(t);
     const { gateways } = await fleet(t, 1, redis.url, {
         tiers: true,
         small: EXACT,
+        oai: LIMITED,
         top: { budgets: usd(100000, 'day') },
         tenant: {
             rate: { strategy: 'gcra', limit: 1000000, period: '60s' },
@@ -247,4 +254,48 @@ test('what a gateway held that never comes back is anybody\'s once an operator h
         return (await inRedis(redis, 't:one:', 's')) === K * EXACT_COST;
     });
     await living.idle();
+});
+
+test('the limits of provider keys hold for all gateways together, and are used', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await fleet(t, 3, redis.url, {
+        tiers: true,
+        oai: { groups: { g: { rpm: 90 } }, keys: keys(2, { rpm: 60, group: 'g' }) },
+        small: { retries: 0 },
+        tenant: { budgets: [] },
+    });
+    let served = 0;
+    await until('nearly all is used', async () => {
+        const replies = await calls(12, (i) => chat(gateways[i % 3]));
+        for (const reply of replies)
+            assert.ok(reply.status === 200 || reason(reply) === 'no_key', String(reply.body));
+        served += replies.filter((reply) => reply.status === 200).length;
+        return served >= 86; /* 95 % of 90 */
+    });
+    await calls(30, (i) => chat(gateways[i % 3]));
+    assert.ok((await mock.seen()).begun <= 90, `${(await mock.seen()).begun}`);
+    for (const gateway of gateways) await gateway.idle();
+});
+
+test('a key that cools after 429 cools for all gateways', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await fleet(t, 2, redis.url, {
+        tiers: true,
+        script: { rules: [{ when: { nth: 4 }, do: { status: 429, headers: { 'retry-after': '30' } } }] },
+        oai: { keys: keys(1, { rpm: 1000, tpm: 1000000 }) },
+        small: { retries: 0 },
+        tenant: { budgets: [] },
+    });
+    for (const gateway of [gateways[0], gateways[1], gateways[0]])
+        assert.equal((await chat(gateway)).status, 200);
+    assert.equal((await chat(gateways[0])).status, 429);
+    await until('the other knows, within some calls', async () => {
+        const reply = await chat(gateways[1]);
+        if (reply.status === 200) return false;
+        assert.equal(reason(reply), 'no_key');
+        return true;
+    });
+    const asked = (await mock.seen()).begun;
+    for (const gateway of gateways) assert.equal(reason(await chat(gateway)), 'no_key');
+    assert.equal((await mock.seen()).begun, asked);
 });

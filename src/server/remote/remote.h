@@ -374,6 +374,8 @@ void remote_reservation_settle(struct remote_reservation *money, tg_micro spent)
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
+enum { REMOTE_KEY_TEXT = 160 }; /* a name of a provider, model, key or group */
+
 /* A provider's key that the ring has leased to a call, taken where all gateways' use of it is added
  * up; in the call's storage, zeroed at first. */
 struct remote_key_claim {
@@ -385,7 +387,17 @@ struct remote_key_claim {
     struct remote_key *held;
     struct remote_key *kept; /* taken on this gateway's own word; a late yes is its own; or null */
     atomic_llong *asked_at;  /* when a gateway last asked about this key; null: nobody asked */
-    struct net_timer timer;  /* until the request is cancelled */
+    struct net_timer timer;  /* until the request is cancelled; or a no is told */
+
+    /* Two tiers: its windows. */
+    struct tg_keyring *ring;
+    tg_key_lease lease;
+    tg_ms patience, taken_at;
+    struct remote_blocks_ask *blocks_ask; /* waits for a block; null: does not */
+    struct remote_blocks_charge charge;   /* `leased`: what a settlement has to know */
+    bool leased;                          /* units of its windows were taken from blocks */
+    bool owes; /* either tier: taken on this gateway's own word, to be told at the end */
+    struct tg_key_hold hold; /* a no that is about to be told */
 };
 
 /* True: it is decided: TG_OK, it is the call's; else `err`. False: decided() comes from the loop,
@@ -406,9 +418,17 @@ void remote_key_claim_give(struct remote_key_claim *key, struct tg_keyring *ring
  * first. */
 struct remote_key_peek {
     void (*seen)(struct remote_key_peek *peek, const struct tg_key_hold *hold);
+    struct remote_port *port;
     const struct remote_terms *terms; /* their generation is held by who asks */
     struct remote_key *asked;         /* on its way; null: not */
     enum remote_mode mode;            /* Redis; else what `store_failure.limits` says */
+
+    /* Two tiers: what is asked about, with and without its windows. */
+    struct tg_key_terms what, state;
+    char texts[4][REMOTE_KEY_TEXT];        /* theirs */
+    struct remote_limits_ask *windows_ask; /* on its way; null: not */
+    struct tg_axes here;                   /* what blocks here say of some windows, */
+    struct remote_blocks_rest rest;        /* and which others Redis is asked about */
 };
 
 /* Looks, and takes nothing; nor is it counted. True: a call would not ask, or cannot. False: seen()

@@ -5,9 +5,10 @@
  *       '- late, cancelled -> ABANDONED ---- yes ----> GIVEN
  *       |                              '---- no ----> OVER
  *       '- late, used all the same -> KEPT ---- yes ----> HELD
- *                                      | '---- no ----> REFUSED ---- end ----> OVER
- *                                      '- end -> ENDED ---- yes ----> GIVEN, with how it ended
- *                                                  '---- no ----> OVER
+ *                                      | '---- no ----> REFUSED -- end, asked without limits --.
+ *                                      '- end -> ENDED <----------------------------------------'
+ *                                                  | '---- yes ----> GIVEN, with how it ended
+ *                                                  '---- no --> asked without limits once, or OVER
  *
  * A peek is asked in the same way, without an id: it is over with its answer, whatever that is.
  *
@@ -51,6 +52,8 @@ struct remote_key {
     int64_t tokens;
     int64_t breaker_failures;
     tg_ms breaker_open;
+    atomic_llong *watch; /* set to 0 by a no, while it is kept; or null */
+    bool owed;           /* it was asked for without limits: it is used, whatever they say */
     struct tg_key_report report; /* how it ended, and until when that is told */
     struct tg_key_ending ending;
     tg_ms give_until;
@@ -149,15 +152,25 @@ static void put_spare(struct remote_key *key)
 
 /* ---- names ---- */
 
-/* "<prefix>:key:{<provider>}:<kind>:<a>[:<b>]<suffix>" */
+/* What has a slot: a group, or a key without one, of a provider. */
+struct quota_slot {
+    const char *provider;
+    const char *group; /* null: none */
+    const char *name;
+};
+
+/* "<prefix>:key:{<provider>:g:<group>}:<kind>:<a>[:<b>]<suffix>" */
 static struct slice write_name(struct remote_text *text, const struct remote_keys *keys,
-                               const char *provider, const char *kind, const char *a, const char *b)
+                               const struct quota_slot *slot, const char *kind, const char *a,
+                               const char *b)
 {
     size_t begin = text->n;
 
     remote_text_put(text, slice_of(keys->prefix));
     remote_text_put(text, SLICE(":key:{"));
-    remote_text_name(text, slice_of(provider));
+    remote_text_name(text, slice_of(slot->provider));
+    remote_text_put(text, slot->group ? SLICE(":g:") : SLICE(":k:"));
+    remote_text_name(text, slice_of(slot->group ? slot->group : slot->name));
     remote_text_put(text, SLICE("}:"));
     remote_text_put(text, slice_of(kind));
     remote_text_name(text, slice_of(a));
@@ -178,13 +191,14 @@ static struct slice write_leases(struct remote_text *text, struct slice name)
 static bool write_names(struct remote_key *key, const struct tg_key_terms *terms)
 {
     struct remote_text text = {key->names, sizeof key->names, 0};
+    struct quota_slot slot = {terms->provider, terms->group, terms->name};
 
-    key->key = write_name(&text, key->keys, terms->provider, "k:", terms->model, terms->name);
+    key->key = write_name(&text, key->keys, &slot, "k:", terms->model, terms->name);
     key->key_leases = write_leases(&text, key->key);
-    key->suspended = write_name(&text, key->keys, terms->provider, "s:", terms->name, NULL);
+    key->suspended = write_name(&text, key->keys, &slot, "s:", terms->name, NULL);
     key->group = key->group_leases = (struct slice){NULL, 0};
     if (terms->group) {
-        key->group = write_name(&text, key->keys, terms->provider, "g:", terms->group, NULL);
+        key->group = write_name(&text, key->keys, &slot, "g:", terms->group, NULL);
         key->group_leases = write_leases(&text, key->group);
     }
     return remote_text_fits(&text);
@@ -363,6 +377,42 @@ static void give_unsent(struct remote_key *key)
 
 /* ---- taking ---- */
 
+static void add_limits(struct args *args, const struct tg_key_limits *limits)
+{
+    remote_keys_add_number(args, limits->rpm);
+    remote_keys_add_number(args, limits->tpm);
+    remote_keys_add_number(args, limits->concurrency);
+}
+
+static void ask_for(struct remote_key *key, const struct tg_key_limits *limits,
+                    const struct tg_key_limits *group_limits)
+{
+    struct slice names[5] = {key->key, key->key_leases, key->suspended, key->group,
+                             key->group_leases};
+    struct args args;
+
+    begin_args(&args, key);
+    remote_keys_add_number(&args, key->keys->options.ttl);
+    remote_keys_add_number(&args, key->tokens);
+    add_limits(&args, limits);
+    if (key->group.n)
+        add_limits(&args, group_limits);
+    key->ask_in_flight = true;
+    redis_ask_init(&key->ask, take_answered, take_late);
+    redis_ask_init(&key->renewal, renew_answered, NULL);
+    redis_eval(key->keys->options.redis, &key->ask, &script_key_take, names, key->group.n ? 5 : 3,
+               args.list, args.n);
+}
+
+/* It has been used: a yes is all that there is left to say. */
+static void ask_without_limits(struct remote_key *key)
+{
+    const struct tg_key_limits none = {0, 0, 0};
+
+    key->owed = true;
+    ask_for(key, &none, &none);
+}
+
 /* {0}, or {why, wait, room, of the group}, as key_take.lua answers. False: neither. */
 static bool read_answer(const struct remote_key *key, const struct redisReply *reply, bool *taken,
                         struct tg_key_hold *hold)
@@ -417,6 +467,10 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
         give_unsent(key);
     } else if (key->state == KEPT) {
         key->state = REFUSED; /* it is its attempt's until that ends */
+        if (key->watch)
+            atomic_store_explicit(key->watch, 0, memory_order_relaxed);
+    } else if (key->state == ENDED && !key->owed && key->report.sent) {
+        ask_without_limits(key);
     } else {
         put_spare(key);
     }
@@ -448,6 +502,11 @@ bool remote_keys_keep(struct remote_key *key)
     return true;
 }
 
+void remote_keys_watch(struct remote_key *key, atomic_llong *flag)
+{
+    key->watch = flag;
+}
+
 void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
                      const struct tg_key_ending *ending)
 {
@@ -458,38 +517,15 @@ void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
     }
     key->report = *report;
     key->ending = *ending;
-    if (key->state == KEPT) {
+    key->watch = NULL;
+    if (key->state == REFUSED && report->sent)
+        ask_without_limits(key);
+    if (key->state == KEPT || key->ask_in_flight) {
         key->state = ENDED;
         return;
     }
     key->state = OVER;
     put_spare(key);
-}
-
-static void add_limits(struct args *args, const struct tg_key_limits *limits)
-{
-    remote_keys_add_number(args, limits->rpm);
-    remote_keys_add_number(args, limits->tpm);
-    remote_keys_add_number(args, limits->concurrency);
-}
-
-static void ask_for(struct remote_key *key, const struct tg_key_terms *terms)
-{
-    struct slice names[5] = {key->key, key->key_leases, key->suspended, key->group,
-                             key->group_leases};
-    struct args args;
-
-    begin_args(&args, key);
-    remote_keys_add_number(&args, key->keys->options.ttl);
-    remote_keys_add_number(&args, key->tokens);
-    add_limits(&args, &terms->limits);
-    if (terms->group)
-        add_limits(&args, &terms->group_limits);
-    key->ask_in_flight = true;
-    redis_ask_init(&key->ask, take_answered, take_late);
-    redis_ask_init(&key->renewal, renew_answered, NULL);
-    redis_eval(key->keys->options.redis, &key->ask, &script_key_take, names, key->group.n ? 5 : 3,
-               args.list, args.n);
 }
 
 /* A lease of a key with these terms, with an id of its own. Null: no memory, or names too long. */
@@ -504,6 +540,8 @@ static struct remote_key *new_key(struct remote_keys *keys, const struct tg_key_
         return NULL;
     }
     key->tokens = terms->tokens;
+    key->watch = NULL;
+    key->owed = false;
     key->breaker_failures = terms->breaker_failures;
     key->breaker_open = terms->breaker_open;
     key->id_bytes = (size_t)snprintf(key->id, sizeof key->id, "%s-%llx", keys->holder,
@@ -523,7 +561,7 @@ static struct remote_key *ask_about(struct remote_keys *keys, const struct tg_ke
     key->state = ASKED;
     key->decided = decided;
     key->context = context;
-    ask_for(key, terms);
+    ask_for(key, &terms->limits, &terms->group_limits);
     return key;
 }
 
@@ -548,6 +586,19 @@ void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms
         give(key, report, ending);
 }
 
+void remote_keys_owe(struct remote_keys *keys, const struct tg_key_terms *terms,
+                     const struct tg_key_report *report, const struct tg_key_ending *ending)
+{
+    struct remote_key *key = new_key(keys, terms);
+
+    if (!key)
+        return;
+    key->report = *report;
+    key->ending = *ending;
+    key->state = ENDED;
+    ask_without_limits(key);
+}
+
 /* ---- suspending ---- */
 
 static void suspended(struct redis_ask *ask, const struct redisReply *reply)
@@ -560,14 +611,15 @@ static void suspended(struct redis_ask *ask, const struct redisReply *reply)
 }
 
 void remote_keys_suspend(struct remote_keys *keys, const char *provider, const char *name,
-                         bool is_suspended)
+                         const char *group, bool is_suspended)
 {
+    struct quota_slot slot = {provider, group, name};
     struct suspension *suspension = malloc(sizeof *suspension);
 
     if (!suspension)
         return;
     struct remote_text text = {suspension->name, sizeof suspension->name, 0};
-    struct slice key = write_name(&text, keys, provider, "s:", name, NULL);
+    struct slice key = write_name(&text, keys, &slot, "s:", name, NULL);
     char ms[NUMBER_BYTES];
     size_t n = (size_t)snprintf(ms, sizeof ms, "%lld", (long long)SUSPENDED_FOR);
     struct slice set[5] = {SLICE("SET"), key, SLICE("1"), SLICE("PX"), {ms, n}};

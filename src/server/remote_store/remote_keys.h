@@ -10,15 +10,16 @@
  *     tg_keyring_end(ring, lease, now, &report, &ending)
  *     remote_keys_give(key, &report, &ending)    once, for every key that was taken
  *
- * A provider has one slot. In it, each key of each pool, and each group, has what a ring's key has
- * (src/lib/keypool): calls and tokens of the last 60 s in 61 counters of a second, by Redis' clock,
- * calls and tokens in flight, a cooldown; a key also a breaker with one run of failures, and one
- * probe when it is half open, over all nodes. The scripts (lua/key_*.lua) decide and take in one
- * step, and give back once for each lease id.
+ * A group, or a key without one, has one slot. In it, each key of each pool, and each group, has
+ * what a ring's key has (src/lib/keypool): calls and tokens of the last 60 s in 61 counters of a
+ * second, by Redis' clock, calls and tokens in flight, a cooldown; a key also a breaker with one
+ * run of failures, and one probe when it is half open, over all nodes. The scripts (lua/key_*.lua)
+ * decide and take in one step, and give back once for each lease id.
  *
- *     <prefix>:key:{<provider>}:k:<model>:<key>      a hash; ...:l  its leases by their end
- *     <prefix>:key:{<provider>}:g:<group>            the same
- *     <prefix>:key:{<provider>}:s:<key>              it is suspended
+ *     <prefix>:key:{<provider>:g:<group>}:k:<model>:<key>   a hash; ...:l  its leases by their end
+ *     <prefix>:key:{<provider>:g:<group>}:g:<group>         the same
+ *     <prefix>:key:{<provider>:g:<group>}:s:<key>           it is suspended
+ *     <prefix>:key:{<provider>:k:<key>}:...                 of a key without a group
  *
  * What is in flight is leased for `ttl` and renewed by this object as long as it is not given back.
  * Leases of a node that died end by that, and what they had charged to the windows stays charged. A
@@ -34,6 +35,8 @@
  */
 #ifndef TG_REMOTE_STORE_REMOTE_KEYS_H
 #define TG_REMOTE_STORE_REMOTE_KEYS_H
+
+#include <stdatomic.h>
 
 #include "io/redis/redis.h"
 
@@ -81,8 +84,11 @@ void remote_keys_cancel(struct remote_key *key);
  * that comes later is its own, until remote_keys_end(). False: none will come; nothing is kept. */
 bool remote_keys_keep(struct remote_key *key);
 
+/* Watches one that is kept: a no that comes before remote_keys_end() sets `*flag` to 0. */
+void remote_keys_watch(struct remote_key *key, atomic_llong *flag);
+
 /* The attempt of a key that was kept has ended, as in remote_keys_give(), whether Redis has said
- * yes by now, says so later, or does not. */
+ * yes by now, says so later, or does not: then it is charged all the same, for it was used. */
 void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
                      const struct tg_key_ending *ending);
 
@@ -97,10 +103,16 @@ void remote_keys_give(struct remote_key *key, const struct tg_key_report *report
 void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms,
                       const struct tg_key_report *report, const struct tg_key_ending *ending);
 
+/* For a key that was used without being taken here, by this gateway's own word: it is charged,
+ * whatever its limits say. */
+void remote_keys_owe(struct remote_keys *keys, const struct tg_key_terms *terms,
+                     const struct tg_key_report *report, const struct tg_key_ending *ending);
+
 /* A probe has failed, and so the credential is suspended for all nodes, for a minute; or one has
- * not, and it is no longer. */
+ * not, and it is no longer. Of a key that is in several groups, or in one and in none: once for
+ * each. */
 void remote_keys_suspend(struct remote_keys *keys, const char *provider, const char *name,
-                         bool suspended);
+                         const char *group, bool suspended);
 
 /* Keys that are held, or asked for. */
 size_t remote_keys_count(const struct remote_keys *keys);

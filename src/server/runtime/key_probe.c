@@ -28,6 +28,22 @@ static void record_probe(struct control *control, uint64_t number, const char *o
     recorder_write(control->gateway, &trail);
 }
 
+/* Redis has a credential with its group, or where it stands without one. */
+static void tell_gateways(struct control *control, const struct tg_probe *probe, bool is_bad)
+{
+    const struct config *config = &gateway_newest(control->gateway)->config;
+    struct remote_keys *keys = control->port->keys;
+
+    remote_keys_suspend(keys, probe->provider, probe->name, NULL, is_bad);
+    for (size_t i = 0; i < config->n_providers; i++) {
+        const struct config_provider *provider = &config->providers[i];
+        for (size_t k = 0; strcmp(provider->name, probe->provider) == 0 && k < provider->n_groups;
+             k++)
+            remote_keys_suspend(keys, probe->provider, probe->name, provider->groups[k].name,
+                                is_bad);
+    }
+}
+
 static void key_probe_finish(struct key_probe *probe, enum tg_probe_result result)
 {
     struct control *control = probe->control;
@@ -35,8 +51,7 @@ static void key_probe_finish(struct key_probe *probe, enum tg_probe_result resul
     assert(control_is_mine(control));
     probe->out = NULL;
     if (control->port != NULL && result != TG_PROBE_UNCLEAR)
-        remote_keys_suspend(control->port->keys, probe->probe.provider, probe->probe.name,
-                            result == TG_PROBE_BAD);
+        tell_gateways(control, &probe->probe, result == TG_PROBE_BAD);
     uint64_t number = recorder_enter(control->gateway->recorder);
     tg_keyring_probed(control->gateway->ring, &probe->probe, result, control_now(control));
     recorder_leave(control->gateway->recorder);

@@ -239,12 +239,12 @@ static void a_suspension_is_seen_by_all_and_lifted(void **state)
     (void)state;
 
     open_two(&a, &b);
-    remote_keys_suspend(a.keys, terms.provider, terms.name, true);
+    remote_keys_suspend(a.keys, terms.provider, terms.name, terms.group, true);
     remote_until(&a.kit, net_redis_integer(&server, "DBSIZE") == 1);
     take(&b, &terms, &answer);
     assert_false(answer.taken);
     assert_int_equal(answer.hold.why, TG_HOLD_BUSY);
-    remote_keys_suspend(a.keys, terms.provider, terms.name, false);
+    remote_keys_suspend(a.keys, terms.provider, terms.name, terms.group, false);
     take(&a, &terms, &answer); /* after it, on the same connection */
     assert_true(answer.taken);
     close_two(&a, &b);
@@ -373,6 +373,46 @@ static void a_late_yes_is_for_the_attempt_that_was_made(void **state)
     }
 }
 
+/* A key that was used on a node's own word is charged when its attempt has ended: after a no
+ * that came late, and where nobody was asked. */
+static void what_was_used_without_redis_is_charged_at_its_end(void **state)
+{
+    struct tg_key_terms one = terms_of("k", 5, (struct tg_key_limits){.rpm = 1});
+    struct tg_key_terms two = terms_of("k", 5, (struct tg_key_limits){.rpm = 2});
+    struct tg_key_terms four = terms_of("k", 5, (struct tg_key_limits){.rpm = 4});
+    struct tg_key_ending ending = {0, 0};
+    struct tg_key_report report;
+    struct answer answer;
+    atomic_llong asked_at = 77;
+    struct node a, b;
+    (void)state;
+
+    open_two(&a, &b);
+    give(take(&a, &one, &answer), TG_KEY_OK);
+    remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+    remote_kit_hasten(&b.kit, 5);
+    net_redis_pause(&server);
+    struct remote_key *key = take(&b, &one, &answer);
+    assert_int_equal(answer.err, TG_ERR_STORE);
+    assert_true(remote_keys_keep(key));
+    remote_keys_watch(key, &asked_at);
+    net_redis_resume(&server);
+    remote_until(&b.kit, atomic_load(&asked_at) == 0); /* the no */
+    tg_key_report_init(&report);
+    remote_until(&b.kit, redis_is_up(b.kit.redis, NULL));
+    remote_keys_end(key, &report, &ending);
+    remote_until(&b.kit, remote_keys_count(b.keys) == 0);
+    take(&a, &two, &answer);
+    assert_false(answer.taken);
+    remote_keys_owe(a.keys, &one, &report, &ending);
+    remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+    give(take(&a, &four, &answer), TG_KEY_OK);
+    assert_true(answer.taken);
+    take(&a, &four, &answer);
+    assert_false(answer.taken);
+    close_two(&a, &b);
+}
+
 /* Who is never answered has nothing to give back. */
 static void an_attempt_without_any_answer_leaves_nothing(void **state)
 {
@@ -432,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_yes_that_nobody_waits_for_is_given_back),
         cmocka_unit_test(a_yes_that_comes_too_late_is_given_back),
         cmocka_unit_test(a_late_yes_is_for_the_attempt_that_was_made),
+        cmocka_unit_test(what_was_used_without_redis_is_charged_at_its_end),
         cmocka_unit_test(an_attempt_without_any_answer_leaves_nothing),
         cmocka_unit_test(without_a_server_there_is_no_answer_and_nothing_is_left),
     };
