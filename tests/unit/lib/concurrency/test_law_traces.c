@@ -170,10 +170,71 @@ static void limits_are_those_of_the_trace(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- servers that change all the time ---- */
+
+enum { SEEDS = 16,
+       CHANGES = 30 };
+
+/* Another server every second or three, and other crowds in front of it. */
+static uint64_t limits_on_changing_servers(enum tg_law kind, uint64_t seed)
+{
+    static struct law_world world;
+    struct draw draw = draw_stream(seed, 7);
+    struct law_server server = {.name = "changes",
+                                .base_ms = 4 + 200 * draw_unit(&draw) * draw_unit(&draw),
+                                .spread = draw_unit(&draw),
+                                .capacity = 4 + (int64_t)(draw_unit(&draw) * 100),
+                                .offered = 200,
+                                .slower = 1,
+                                .drop_percent = draw_chance(&draw, 25) ? 10 : 0};
+    struct tg_law_config config;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    tg_law_config_init(&config);
+    tg_law_config_choose(&config, kind);
+    law_world_open(&world, &config, &server);
+    for (int i = 0; i < CHANGES; i++) {
+        world.server.offered = 1 + (int64_t)(draw_unit(&draw) * draw_unit(&draw) * 400);
+        if (draw_chance(&draw, 33))
+            world.server.capacity = 4 + (int64_t)(draw_unit(&draw) * 100);
+        if (draw_chance(&draw, 25))
+            world.server.base_ms = server.base_ms * (0.5 + 3 * draw_unit(&draw));
+        for (int part = 0; part < 10; part++) {
+            law_world_run(&world, 100 + (tg_ms)(draw_unit(&draw) * 200));
+            hash = (hash ^ (uint64_t)law_limit(&world.law)) * UINT64_C(1099511628211);
+        }
+    }
+    law_world_close(&world);
+    return hash;
+}
+
+/* All limits of a run in one number: what is left out above is in here. */
+static void limits_on_servers_that_change_are_those_of_the_trace(void **state)
+{
+    static const uint64_t expected[SEEDS] = {
+        UINT64_C(0x1b066f7dea250312), UINT64_C(0xe9eb10405cfcc7c4), UINT64_C(0x66339c01500921ba),
+        UINT64_C(0xfe298921dafcb61b), UINT64_C(0x7b3e074597c6a4f8), UINT64_C(0xaf75189751ce1e28),
+        UINT64_C(0xd9658252c4c186e9), UINT64_C(0xc807ebbbe82c6ea9), UINT64_C(0x0684d39348e2d0ee),
+        UINT64_C(0x4bdc80bf04597872), UINT64_C(0xff063011b229a1dc), UINT64_C(0xec90e3242dd34fdc),
+        UINT64_C(0x7e5ef75049b81d56), UINT64_C(0xb97a83b8da1f2d97), UINT64_C(0xc143d6070e6f46d1),
+        UINT64_C(0xbf3d63810c054c57)};
+    int wrong = 0;
+    (void)state;
+
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        uint64_t hash = limits_on_changing_servers(TG_LAW_AUTO, seed);
+        if (getenv("TG_SHOW_TRACE") != NULL)
+            print_message("UINT64_C(0x%016llx),\n", (unsigned long long)hash);
+        wrong += hash != expected[seed];
+    }
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_trace),
+        cmocka_unit_test(limits_on_servers_that_change_are_those_of_the_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
