@@ -38,6 +38,75 @@ static void a_lease_says_what_it_is_of(void **state)
     keys_close(&kit);
 }
 
+/* Who asks about keys without a lease is told the same, of those that could serve. */
+static void keys_that_could_serve_are_told_with_their_terms(void **state)
+{
+    struct keys_kit kit;
+    struct tg_key_terms terms[4];
+    struct tg_key_call call;
+    void *owners[4];
+    (void)state;
+
+    keys_init(&kit, 4, (struct tg_key_limits){.rpm = 30, .tpm = 4000});
+    kit.keys[1].limits.tpm = 10; /* too small for the call */
+    kit.keys[3].group = "g";
+    kit.group.limits = (struct tg_key_limits){.rpm = 70};
+    keys_open(&kit);
+    tg_key_call_init(&call);
+    call.tokens = 11;
+    call.tried[0] = kit.keys[0].owner;
+    call.n_tried = 1;
+    assert_int_equal(tg_pool_peek_terms(kit.pool, &call, NOW, terms, owners, 4), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ptr_equal(owners[i], kit.keys[2 + i].owner);
+        assert_string_equal(terms[i].name, kit.keys[2 + i].name);
+        assert_string_equal(terms[i].provider, "p");
+        assert_int_equal(terms[i].limits.tpm, 4000);
+        assert_int_equal(terms[i].tokens, 11);
+    }
+    assert_null(terms[0].group);
+    assert_int_equal(terms[1].group_limits.rpm, 70);
+    assert_int_equal(tg_pool_peek_terms(kit.pool, &call, NOW, terms, owners, 1), 1);
+    assert_int_equal(tg_pool_peek_terms(kit.pool, &call, NOW, terms, owners, 0), 0);
+    call.tokens = -1;
+    assert_int_equal(tg_pool_peek_terms(kit.pool, &call, NOW, terms, owners, 4), 0);
+    assert_int_equal(keys_metrics(&kit, 2, NOW).in_flight, 0);
+    keys_close(&kit);
+}
+
+static void a_latency_is_a_moving_mean(void **state)
+{
+    struct keys_kit kit;
+    (void)state;
+
+    keys_start(&kit, 1, NO_LIMITS);
+    keys_end_ok(&kit, keys_acquire(&kit, 1, NOW), NOW + 40, 40);
+    assert_true(keys_metrics(&kit, 0, NOW + 40).latency_ms == 40);
+    keys_end_ok(&kit, keys_acquire(&kit, 1, NOW + 50), NOW + 130, 80);
+    assert_true(keys_metrics(&kit, 0, NOW + 130).latency_ms == 45);
+    keys_close(&kit);
+}
+
+/* The first thing that is wrong is told, and what follows does not hide it. */
+static void a_wrong_group_is_refused_whatever_follows(void **state)
+{
+    struct keys_kit kit;
+    struct tg_group_spec groups[2];
+    struct tg_problem problem = {""};
+    (void)state;
+
+    keys_init(&kit, 1, NO_LIMITS);
+    groups[0] = groups[1] = kit.group;
+    groups[1].name = "h";
+    groups[0].limits.rpm = -1;
+    kit.spec.groups = groups;
+    kit.spec.n_groups = 2;
+    assert_int_equal(tg_keyring_new(&kit.spec, &kit.ring, &problem), TG_ERR_INVALID);
+    kit.spec.n_groups = 0;
+    kit.keys[0].group = "g"; /* there is none of that name */
+    assert_int_equal(tg_keyring_new(&kit.spec, &kit.ring, &problem), TG_ERR_INVALID);
+}
+
 static void an_ending_says_what_it_led_to(void **state)
 {
     struct keys_kit kit;
@@ -215,6 +284,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_says_what_it_is_of),
+        cmocka_unit_test(keys_that_could_serve_are_told_with_their_terms),
+        cmocka_unit_test(a_latency_is_a_moving_mean),
+        cmocka_unit_test(a_wrong_group_is_refused_whatever_follows),
         cmocka_unit_test(an_ending_says_what_it_led_to),
         cmocka_unit_test(a_key_that_others_made_cool_cools),
         cmocka_unit_test(a_group_that_others_made_cool_cools_whole),

@@ -182,6 +182,29 @@ static void a_shadow_is_charged_as_it_was_there(void **state)
     close_stores();
 }
 
+/* Charged axis by axis, a call that cost refuses has spent a unit of rate: so it has here. */
+static void an_axis_alone_is_charged_alone(void **state)
+{
+    struct tg_decision decision;
+
+    (void)state;
+    open_stores(SHARDS);
+    copy_store(NOW);
+    struct tg_scope scope = scope_of(old_calls, "k");
+    struct tg_debit debit = debit_of(&scope, 900);
+    debit.charging = TG_CHARGE_PER_AXIS;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tg_store_take(old, &debit, NOW, &decision, NULL), TG_OK);
+    assert_false(decision.allowed);
+    assert_int_equal(n_moves, 2);
+    apply_moves(NOW);
+    expect_same("k", NOW);
+    assert_int_equal(tg_store_take(old, &debit, NOW, &decision, NULL), TG_OK);
+    apply_moves(NOW);
+    expect_same("k", NOW);
+    close_stores();
+}
+
 static void a_set_that_is_gone_is_left_out(void **state)
 {
     struct tg_decision decision;
@@ -333,6 +356,7 @@ int main(void)
         cmocka_unit_test(what_moves_after_the_copy_is_done_again),
         cmocka_unit_test(what_was_allowed_there_is_charged_here),
         cmocka_unit_test(a_shadow_is_charged_as_it_was_there),
+        cmocka_unit_test(an_axis_alone_is_charged_alone),
         cmocka_unit_test(a_set_that_is_gone_is_left_out),
         cmocka_unit_test(limits_that_differ_go_on_as_if_redefined),
         cmocka_unit_test(bytes_that_cannot_be_are_refused),
