@@ -162,8 +162,7 @@ enum tg_err store_load(struct tg_store *store, const char *bytes, size_t n,
         at += key.bytes;
     }
     for (size_t i = 0; from != NULL && i < n_sets; i++)
-        if (from[i] != NULL)
-            limit_sets_unmake(from[i]);
+        limit_sets_unmake(from[i]);
     mem_free(from);
     return err;
 }
