@@ -87,6 +87,21 @@ static void a_latency_is_a_moving_mean(void **state)
     keys_close(&kit);
 }
 
+/* Zeros that nobody has initialized say nothing: the estimate stands, and there is no latency. */
+static void a_report_of_zeros_leaves_the_estimate(void **state)
+{
+    struct keys_kit kit;
+    const struct tg_key_report zeros = {.outcome = TG_KEY_OK};
+    (void)state;
+
+    keys_start(&kit, 1, (struct tg_key_limits){.tpm = 6000});
+    tg_key_lease lease = keys_acquire(&kit, 500, NOW);
+    assert_true(tg_keyring_release(kit.ring, lease, NOW + 40, &zeros));
+    assert_int_equal(keys_metrics(&kit, 0, NOW + 40).tpm_remaining, 5500);
+    assert_true(keys_metrics(&kit, 0, NOW + 40).latency_ms == 0);
+    keys_close(&kit);
+}
+
 /* The first thing that is wrong is told, and what follows does not hide it. */
 static void a_wrong_group_is_refused_whatever_follows(void **state)
 {
@@ -286,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_lease_says_what_it_is_of),
         cmocka_unit_test(keys_that_could_serve_are_told_with_their_terms),
         cmocka_unit_test(a_latency_is_a_moving_mean),
+        cmocka_unit_test(a_report_of_zeros_leaves_the_estimate),
         cmocka_unit_test(a_wrong_group_is_refused_whatever_follows),
         cmocka_unit_test(an_ending_says_what_it_led_to),
         cmocka_unit_test(a_key_that_others_made_cool_cools),

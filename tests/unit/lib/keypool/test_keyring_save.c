@@ -147,11 +147,33 @@ static void keys_that_are_gone_are_passed_over(void **state)
     keys_init(&new, KEYS, (struct tg_key_limits){.rpm = 60, .tpm = 6000});
     strcpy(new.names[0], "another");
     new.keys[0].name = new.names[0];
-    keys_open(&new); /* without a group, and without the first key */
+    new.spec.n_groups = 0;
+    keys_open(&new); /* without the group, and without the first key */
     copy_ring(NOW + 100);
     assert_int_equal(keys_metrics(&new, 0, NOW + 100).tpm_remaining, 6000);
     assert_int_equal(keys_metrics(&new, 1, NOW + 100).cool_down_until, NOW + 30000);
     close_rings();
+}
+
+/* Names of up to 1023 bytes are found again; what has a longer one starts afresh. */
+static void long_names_are_found_again(void **state)
+{
+    static char names[2][1200];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct keys_kit *kits[] = {&old, &new};
+        memset(names[i], 'n', i == 0 ? 1023 : 1024);
+        for (size_t k = 0; k < 2; k++) {
+            keys_init(kits[k], 1, (struct tg_key_limits){.tpm = 6000});
+            kits[k]->keys[0].name = names[i];
+            keys_open(kits[k]);
+        }
+        keys_settle(&old, keys_take(&old, 0, 500, NOW), NOW + 40, 700);
+        copy_ring(NOW + 100);
+        assert_int_equal(keys_metrics(&new, 0, NOW + 100).tpm_remaining, i == 0 ? 5300 : 6000);
+        close_rings();
+    }
 }
 
 static void without_memory_nothing_is_saved(void **state)
@@ -188,6 +210,7 @@ int main(void)
         cmocka_unit_test(calls_in_flight_stay_behind),
         cmocka_unit_test(bytes_that_are_cut_are_read_as_far_as_they_go),
         cmocka_unit_test(keys_that_are_gone_are_passed_over),
+        cmocka_unit_test(long_names_are_found_again),
         cmocka_unit_test(without_memory_nothing_is_saved),
     };
 
