@@ -387,6 +387,40 @@ static void the_defaults_of_a_gate_are_those_of_the_header(void **state)
     assert_int_equal(config.concurrency.wait[TG_PRIORITY_NORMAL], 50);
     assert_int_equal(config.concurrency.wait[TG_PRIORITY_LOW], 0);
     assert_int_equal(config.lease_ttl, 600000);
+    assert_int_equal(config.max_learned, 65536);
+}
+
+static void what_is_missing_is_an_error_and_changes_nothing(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 3);
+    struct tg_gate *gate = must_gate(&config);
+    const struct tg_call call = call_from(TG_PRIORITY_NORMAL, "peer");
+    struct tg_call late = call;
+    struct tg_expectation expects;
+    struct tg_answer answer;
+    struct tg_axes axes;
+    char text[8] = "before";
+    (void)state;
+
+    assert_int_equal(tg_gate_expect(NULL, &call, &expects), TG_ERR_NULL);
+    assert_int_equal(tg_gate_expect(gate, NULL, &expects), TG_ERR_NULL);
+    assert_int_equal(tg_gate_expect(gate, &call, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_store_answered(NULL, 1, TG_OK, &axes, NOW, &answer), TG_ERR_NULL);
+    assert_int_equal(tg_gate_store_answered(gate, 1, TG_OK, &axes, NOW, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_store_answered(gate, 1, TG_OK, NULL, NOW, &answer), TG_ERR_NULL);
+    assert_int_equal(tg_gate_store_answered(gate, 1, TG_ERR_STORE, NULL, NOW, &answer),
+                     TG_ERR_STALE);
+    assert_int_equal(tg_gate_peek(NULL, &call, NOW, &answer), TG_ERR_NULL);
+    assert_int_equal(tg_gate_peek(gate, NULL, NOW, &answer), TG_ERR_NULL);
+    assert_int_equal(tg_gate_peek(gate, &call, NOW, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_peek(gate, &call, -1, &answer), TG_ERR_INVALID);
+    late.deadline = -1;
+    assert_int_equal(tg_gate_peek(gate, &late, NOW, &answer), TG_ERR_INVALID);
+    tg_limiter_describe(NULL, "calls", text, 0);
+    assert_string_equal(text, "before");
+    tg_limiter_describe(NULL, "calls", NULL, sizeof text);
+    tg_gate_free(gate);
 }
 
 static void a_call_is_worth_one_by_default(void **state)
@@ -516,6 +550,7 @@ int main(void)
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
         cmocka_unit_test(a_gate_in_which_nobody_waits_wakes_nobody),
         cmocka_unit_test(the_defaults_of_a_gate_are_those_of_the_header),
+        cmocka_unit_test(what_is_missing_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),
         cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),
