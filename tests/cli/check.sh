@@ -292,6 +292,10 @@ bad 'providers.p.keys[0]: service_account is missing; auth: gcp needs it' \
     'providers: {p: {preset: vertex, project: a, location: l, keys: [@{name: k}]}}'
 bad 'providers.p.keys[0].service_account is not JSON; it must be the JSON of a service account' \
     'providers: {p: {preset: vertex, project: a, location: l, keys: [{name: k, service_account: @"${TG_WORD}"}]}}'
+bad 'providers.p.refuses is for api: openai and openai-chat alone' \
+    'providers: {p: {preset: anthropic, refuses: @[user]}}'
+bad 'models.m.thinking is "much"; it must be one of auto | adaptive | budget | none' "$p
+models: {m: {price: {}, provider: p, thinking: @much}}"
 bad 'providers.p.project is for preset: vertex alone' \
     'providers: {p: {preset: gemini, project: @a}}'
 bad 'providers.p: api is missing; it must be given, or a preset that has one' \

@@ -238,6 +238,20 @@ static void check_useless(struct reader *reader, const struct yaml_node *node,
     }
 }
 
+/* What is written into chats alone. */
+static void check_chats(struct reader *reader, const struct yaml_node *node,
+                        const struct config_provider *provider)
+{
+    static const char *const of_chats[] = {"refuses", "reasoning_field"};
+
+    for (size_t i = 0; i < 2; i++)
+        if (provider->api != CONFIG_OPENAI && provider->api != CONFIG_OPENAI_CHAT &&
+            provider_says(node, of_chats[i]))
+            config_error(reader, yaml_tree_get(node, of_chats[i]),
+                         "%s.%s is for api: openai and openai-chat alone", reader->path,
+                         of_chats[i]);
+}
+
 static void finish_signatures(struct reader *reader, const struct yaml_node *node,
                               struct config_provider *provider)
 {
@@ -284,7 +298,8 @@ void config_finish_preset(struct reader *reader, const struct yaml_node *node,
     if (has && !provider_says(node, "refuses"))
         provider->refuses = preset->refuses;
     for (size_t i = 0; i < sizeof refused_fields / sizeof refused_fields[0]; i++)
-        if ((provider->refuses >> i & 1) != 0)
+        if ((provider->refuses >> i & 1) != 0 &&
+            (provider->api == CONFIG_OPENAI || provider->api == CONFIG_OPENAI_CHAT))
             provider->refused_fields |= UINT64_C(1) << refused_fields[i];
     /* Names of regions are in its hosts. */
     if (provider->vertex && provider->catalogue == NULL)
@@ -292,5 +307,6 @@ void config_finish_preset(struct reader *reader, const struct yaml_node *node,
     finish_base(reader, node, provider);
     finish_signatures(reader, node, provider);
     check_useless(reader, node, provider);
+    check_chats(reader, node, provider);
     check_api(reader, node, provider);
 }

@@ -14,6 +14,7 @@
 #include "lib/core/num.h"
 #include "server/config/config_index.h"
 #include "server/config/config_reader.h"
+#include "server/dialect/neutral/model_traits.h"
 
 /* ---- What there is ---- */
 
@@ -288,6 +289,20 @@ static bool index_names(struct reader *reader, struct config_index **providers)
     return !reader->no_memory;
 }
 
+/* What its name says, where the file does not. */
+static void fill_traits(struct config_model *model)
+{
+    const char *name = model->upstream_model != NULL ? model->upstream_model : model->name;
+    const struct model_traits traits = model_traits_of(name);
+
+    if (model->thinking == CONFIG_THINKING_AUTO)
+        model->thinking = traits.thinking == THINKING_NONE     ? CONFIG_THINKING_NONE
+                          : traits.thinking == THINKING_BUDGET ? CONFIG_THINKING_BUDGET
+                                                               : CONFIG_THINKING_ADAPTIVE;
+    if (model->sampling == CONFIG_SAMPLING_AUTO)
+        model->sampling = traits.fixed_sampling ? CONFIG_SAMPLING_FIXED : CONFIG_SAMPLING_FULL;
+}
+
 static void link_model(struct reader *reader, const struct config_index *providers,
                        const struct yaml_node *node, struct config_model *model)
 {
@@ -297,6 +312,7 @@ static void link_model(struct reader *reader, const struct config_index *provide
     model->provider = number_of(providers, yaml_tree_get(node, "provider"));
     model->cheaper = number_of(config->names, yaml_tree_get(node, "cheaper"));
     assert(model->provider == CONFIG_NONE || model->provider < config->n_providers);
+    fill_traits(model);
     if (model->provider != CONFIG_NONE)
         config_finish_credentials(reader, yaml_tree_get(node, "keys"),
                                   &config->providers[model->provider], model->keys, model->n_keys);

@@ -131,6 +131,16 @@ struct config_provider_key {
     const char *group; /* null: none; with per_key "key:NAME", a group of its own */
 };
 
+/* How a model is asked to think, and whether it takes what says how it samples. In the order of the
+ * words in the schema. */
+enum config_thinking {
+    CONFIG_THINKING_AUTO,
+    CONFIG_THINKING_ADAPTIVE,
+    CONFIG_THINKING_BUDGET,
+    CONFIG_THINKING_NONE
+};
+enum config_sampling { CONFIG_SAMPLING_AUTO, CONFIG_SAMPLING_FULL, CONFIG_SAMPLING_FIXED };
+
 /* What the provider counts against the tokens a minute of its keys: what calls ask for, or what
  * they use. */
 enum config_tpm_counts { CONFIG_TPM_AS_PROVIDER, CONFIG_TPM_ASKED, CONFIG_TPM_USED };
@@ -260,10 +270,13 @@ struct config_model {
     enum config_cut cut;
     int64_t image_most; /* tokens of the largest image; 0: not known */
     struct config_image image;
-    bool cache_write_implicit; /* prompts are written to a cache unasked */
-    int64_t tool_prompt;       /* tokens that the provider adds to a call with tools */
-    int64_t rounds;            /* passes of a call with tools that the provider runs, at most */
-    bool lossy;                /* translate: lossy */
+    bool cache_write_implicit;     /* prompts are written to a cache unasked */
+    int64_t tool_prompt;           /* tokens that the provider adds to a call with tools */
+    int64_t rounds;                /* passes of a call with tools that the provider runs, at most */
+    bool lossy;                    /* translate: lossy */
+    enum config_thinking thinking; /* how a translated call asks it to think; what the file says, or
+                                      what is known by its name */
+    enum config_sampling sampling; /* the same of temperature, top_p and top_k */
     enum config_unbounded on_unbounded;
     int64_t clamp_to; /* 0: the most it writes */
     double bytes_per_token;

@@ -327,6 +327,12 @@ static const struct schema_key model_keys[] = {
     SWITCH("translate", "strict|lossy", "strict", AT(config_model, lossy),
            "what becomes of a field of a call in another API for which its provider has none: the "
            "call is refused, or the field is left out and named"),
+    WORD("thinking", "auto|adaptive|budget|none", "auto", AT(config_model, thinking),
+         "how a translated call asks it to think: by an effort, by a budget of tokens, or not at "
+         "all; auto: as its name is known for, else adaptive"),
+    WORD("sampling", "auto|full|fixed", "auto", AT(config_model, sampling),
+         "fixed: it refuses `temperature`, `top_p` and `top_k`, which a translated call is then "
+         "refused for, or loses; auto: as its name is known for, else full"),
     WORD("on_unbounded", "allow|clamp|refuse", "allow", AT(config_model, on_unbounded),
          "what happens to a call that does not bound its output"),
     COUNT("clamp_to", 1, NUMBER_MAX, NULL, AT(config_model, clamp_to),

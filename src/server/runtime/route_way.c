@@ -95,5 +95,9 @@ void route_way_target(const struct config_provider *provider, const struct confi
     target->reasoning_field = provider->reasoning_field;
     target->refused = provider->refused_fields;
     target->vertex = provider->vertex;
+    target->fixed_sampling = model->sampling == CONFIG_SAMPLING_FIXED;
+    target->thinking = model->thinking == CONFIG_THINKING_NONE     ? THINKING_NONE
+                       : model->thinking == CONFIG_THINKING_BUDGET ? THINKING_BUDGET
+                                                                   : THINKING_ADAPTIVE;
     assert(target->max_output > 0);
 }

@@ -203,6 +203,60 @@ static void a_key_with_an_address_of_its_own_is_called_there(void **state)
     leave();
 }
 
+/* ---- models ---- */
+
+#define ANTHROPIC "  m: {preset: anthropic, base_url: \"http://127.0.0.1:3\", " KEYS "}\n"
+#define GEMINI "  m: {preset: gemini, base_url: \"http://127.0.0.1:3\", " KEYS "}\n"
+#define CALLED(upstream, more)                                                            \
+    "  small: {provider: m, upstream_model: " upstream ", max_output_tokens: 4096, " more \
+    "price: {input: 1, output: 2}}\n"
+#define THINK                                                                \
+    "{\"model\":\"small\",\"max_tokens\":4000,\"reasoning_effort\":\"low\"," \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+
+static void a_model_is_asked_to_think_as_it_wants_to_be(void **state)
+{
+    static const struct {
+        const char *provider, *model, *expected; /* null: it is not asked */
+    } rows[] = {
+        {ANTHROPIC, CALLED("claude-sonnet-4-5", ""), "\"thinking\":{\"type\":\"enabled\","},
+        {ANTHROPIC, CALLED("claude-opus-4-8", ""), "\"thinking\":{\"type\":\"adaptive\"}"},
+        {ANTHROPIC, CALLED("claude-3-5-haiku", ""), NULL},
+        {ANTHROPIC, CALLED("claude-3-5-haiku", "thinking: adaptive, "),
+         "\"thinking\":{\"type\":\"adaptive\"}"},
+        {GEMINI, CALLED("gemini-2.5-flash", ""), "\"thinkingBudget\":"},
+        {GEMINI, CALLED("gemini-3-pro", ""), "\"thinkingLevel\":\"LOW\""},
+        {GEMINI, CALLED("gemini-2.0-flash", ""), NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        open_with(rows[i].provider, rows[i].model);
+        call_client_ask(&client, THINK);
+        if (rows[i].expected != NULL)
+            expect_in(call_kit_out()->body, rows[i].expected);
+        else
+            expect_not_in(call_kit_out()->body, "thinking");
+        leave();
+    }
+}
+
+static void sampling_is_not_carried_to_a_model_that_refuses_it(void **state)
+{
+    (void)state;
+    open_with(ANTHROPIC, CALLED("claude-opus-4-8", ""));
+    call_client_ask(&client, "{\"model\":\"small\",\"max_tokens\":9,\"temperature\":0.5,"
+                             "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    assert_int_equal(client.status, 400);
+    expect_in(client.body, "'temperature' cannot be carried over");
+    leave();
+    open_with(ANTHROPIC, CALLED("claude-opus-4-8", "sampling: full, "));
+    call_client_ask(&client, "{\"model\":\"small\",\"max_tokens\":9,\"temperature\":0.5,"
+                             "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    expect_in(call_kit_out()->body, "\"temperature\":0.5");
+    leave();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +269,8 @@ int main(void)
         cmocka_unit_test(a_chat_reaches_claude_on_vertex),
         cmocka_unit_test(gemini_on_vertex_generates_and_counts_below_its_project),
         cmocka_unit_test(a_key_with_an_address_of_its_own_is_called_there),
+        cmocka_unit_test(a_model_is_asked_to_think_as_it_wants_to_be),
+        cmocka_unit_test(sampling_is_not_carried_to_a_model_that_refuses_it),
     };
 
     return cmocka_run_group_tests_name("call_providers", tests, NULL, NULL);
