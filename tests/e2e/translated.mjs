@@ -280,6 +280,25 @@ for (const [client, of] of Object.entries(CLIENTS))
         assert.equal(server.seen[0].headers['anthropic-version'], undefined);
     });
 
+/* Number 39 of what others got wrong: the flags of one vendor's API are refused by another's. */
+test("headers of a client's vendor go to providers of its API alone", async (t) => {
+    const { gateway, mock } = await world(t, everywhere);
+    const headers = {
+        'anthropic-beta': 'context-1m-2025-08-07',
+        'anthropic-version': '2023-06-01',
+        'openai-organization': 'org-1',
+    };
+    for (const model of ['claude', 'chats', 'answers', 'google'])
+        assert.equal((await message(gateway, { model }, { headers })).status, 200);
+    for (const seen of await mock.requests(4)) {
+        const own = seen.path === '/v1/messages';
+        const names = seen.headers.map(([name]) => name);
+        assert.equal(names.includes('anthropic-beta'), own, seen.path);
+        assert.equal(names.includes('anthropic-version'), own, seen.path);
+        assert.ok(own || !names.includes('openai-organization'), seen.path);
+    }
+});
+
 /* ---- errors ---- */
 
 for (const [client, model, status, name] of [
