@@ -21,6 +21,8 @@ const ELSEWHERE = {
 
 /* What no test can run, and why. */
 const CANNOT = [
+    [/api\/v1\/fleet/, 'needs a store: tests/e2e/fleet.mjs'],
+    [/tollgate\/days/, 'needs a day that is over: tests/unit/server/ledger/test_ledger_export.c'],
     [/\.\.\./, 'it leaves something out'],
     [/^(systemctl|kubectl|docker)\b|&& systemctl/, 'it talks to a service manager or a cluster'],
     [/^(grpcurl|xdg-open)\b/, 'it needs a program that is no part of Debian, or a desktop'],

@@ -90,7 +90,7 @@ static void head_answered(struct redis_ask *ask, const struct redisReply *reply)
     fleet->head_asked = false;
     if (fleet->ended || redis_reply_is_error(reply) || redis_reply_n(reply) != 5)
         return;
-    if (!fleet->met || fleet->state == FLEET_AWAY)
+    if (fleet->state == FLEET_AWAY)
         fleet->policy_at = 0; /* it may be another server */
     fleet->met = true;
     fleet->answered_at = net_loop_now(fleet->options.loop);
@@ -222,6 +222,7 @@ static void policy_answered(struct redis_ask *ask, const struct redisReply *repl
     fleet->policy_asked = false;
     if (fleet->ended || reply == NULL)
         return;
+    fleet->policy_at = net_loop_now(fleet->options.loop);
     if (redis_reply_is_error(reply)) /* denied: nothing is known, and nothing is claimed */
         snprintf(policy, sizeof policy, "unknown");
     for (size_t i = 0; i + sizeof NAME - 1 < text.n; i++)
@@ -243,11 +244,9 @@ static void ask_policy(struct fleet *fleet, tg_ms now)
 {
     const struct slice words[] = {SLICE("INFO"), SLICE("memory")};
 
-    if (fleet->policy_asked || !fleet->met ||
-        (fleet->policy_at != 0 && now - fleet->policy_at < POLICY_MS))
+    if (fleet->policy_asked || (fleet->policy_at != 0 && now - fleet->policy_at < POLICY_MS))
         return;
     fleet->policy_asked = true;
-    fleet->policy_at = now;
     redis_command(fleet->options.redis, &fleet->policy_ask, words, 2, 0);
 }
 
