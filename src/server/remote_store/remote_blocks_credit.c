@@ -3,7 +3,7 @@
  * Life. Units of gcra and token_bucket are charged as if spent at the end of their life, and of an
  * idle limit so many less can be leased: a quarter of its burst at most, which bounds their life.
  * Units of the sliding ones leave the window of Redis `life` later, which costs that share of their
- * rate: a tenth at most.
+ * rate: a twentieth at most.
  *
  * Size. About a second of what is asked for: then a busy node asks Redis once or twice a second,
  * however busy it is, and what it holds in vain when its calls stop is back within two. Demand
@@ -80,7 +80,7 @@ static void init_sliding(struct credit *credit, const struct tg_limiter_config *
 
     credit->limit = config->limit;
     credit->rate = (double)config->limit / (double)config->period;
-    credit->life = num_min(config->period / 10, life);
+    credit->life = num_min(config->period / 20, life);
     credit->by_moment = config->strategy == TG_SLIDING_LOG;
     if (!one_bucket && credit->life >= LIFE_LEAST &&
         lengthen(leased, longer_by(config, credit->life)))
