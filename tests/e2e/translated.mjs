@@ -284,7 +284,7 @@ for (const [client, of] of Object.entries(CLIENTS))
 test("headers of a client's vendor go to providers of its API alone", async (t) => {
     const { gateway, mock } = await world(t, everywhere);
     const headers = {
-        'anthropic-beta': 'context-1m-2025-08-07',
+        'anthropic-beta': 'pdfs-2024-09-25',
         'anthropic-version': '2023-06-01',
         'openai-organization': 'org-1',
     };
