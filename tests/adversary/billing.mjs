@@ -119,9 +119,11 @@ export const MODELS = {
         image: { rule: 'claude', most: 4784, edge: 2576 },
         rounds: 10,
     },
+    /* a server that has not heard of max_completion_tokens */
     'vl-lossy': {
         family: 'vllm',
         api: 'openai',
+        provider: 'old',
         lossy: true,
         tok: 'nfc',
         cut: 'stops',

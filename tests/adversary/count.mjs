@@ -168,6 +168,7 @@ function folded(body) {
 
 function outputMost(model, body) {
     const spelled = ['max_tokens', 'max_completion_tokens', 'max_output_tokens']
+        .filter((name) => model.provider !== 'old' || name !== 'max_completion_tokens')
         .map((name) => body[name])
         .concat(body.generationConfig?.maxOutputTokens)
         .filter((value) => value !== undefined && value !== null);

@@ -296,6 +296,13 @@ export const TRANSLATED = [
             [r.pick(['max_tokens', 'max_completion_tokens'])]: r.pick([0, -1, 1e9, null, 2 ** 31]),
         }),
     ),
+    move(11, 'a maximum that the server does not read', (r) =>
+        chat('vl-lossy', {
+            max_completion_tokens: r.int(1, 20),
+            ...(r.chance(0.3) && { max_tokens: r.int(1, 300) }),
+            stream: r.chance(0.5),
+        }),
+    ),
     move(59, 'effort at another API', (r) =>
         chat(
             r.pick(FOREIGN),

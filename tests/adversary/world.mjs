@@ -147,6 +147,7 @@ export function configOf(provider, folder, { budgets, store, change = {}, tenant
             oai: one('openai'),
             goo: one('openai'),
             own: one('openai'),
+            old: { ...one('openai'), output_field: 'max_tokens' },
             ant: one('anthropic'),
             gem: one('gemini'),
             ors: one('openai-responses'),

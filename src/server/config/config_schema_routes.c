@@ -138,7 +138,9 @@ static const struct schema_key provider_keys[] = {
     WORD("output_field", "auto|max_tokens|max_completion_tokens", "auto",
          AT(config_provider, output_field),
          "the field that `on_unbounded: clamp` sets in chats that have none; auto: "
-         "max_completion_tokens for api.openai.com, max_tokens for others"),
+         "max_completion_tokens for api.openai.com, max_tokens for others. max_tokens also says "
+         "that it reads no other: chats that state max_completion_tokens alone are reserved "
+         "without it"),
     WORD("tool_ids", "any|alnum9", "any", AT(config_provider, tool_ids),
          "ids of tool calls that it takes; alnum9: 9 letters and digits. Others are replaced when "
          "a call is translated"),

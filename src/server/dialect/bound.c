@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/core/num.h"
 #include "server/dialect/estimate.h"
@@ -228,6 +229,16 @@ static int64_t pass_tokens(const struct ask *ask, const struct bound_facts *fact
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
+int64_t bound_stated_output(const struct ask *ask, const struct bound_facts *facts)
+{
+    bool known = !facts->only_max_tokens || ask->bounds[0].name == NULL;
+
+    for (size_t i = 0; i < ASK_BOUNDS_MAX && !known; i++)
+        known = ask->bounds[i].name != NULL &&
+                strcmp(ask->bounds[i].name, "max_completion_tokens") != 0;
+    return known ? ask->max_output : -1;
+}
+
 /* Tokens of one choice of one pass; 0 may be unknown. */
 static int64_t choice_tokens(const struct ask *ask, const struct bound_facts *facts,
                              int64_t max_output)
@@ -396,8 +407,8 @@ static bool check_bounds(const struct ask *ask, const struct bound_facts *facts,
                           ask->endpoint == ENDPOINT_RESPONSES  ? "'max_tool_calls'"
                           : ask->endpoint == ENDPOINT_MESSAGES ? "'max_uses' in each of them"
                                                                : "functions instead");
-    if (estimate_has_output(ask->endpoint) && choice_tokens(ask, facts, ask->max_output) <= 0 &&
-        ask->max_output != 0)
+    if (estimate_has_output(ask->endpoint) &&
+        choice_tokens(ask, facts, bound_stated_output(ask, facts)) <= 0 && ask->max_output != 0)
         return bound_fail(problem, "max_tokens",
                           "the most that this model writes is not known; send 'max_tokens' or its "
                           "like, or set max_output_tokens or context of the model");
@@ -438,7 +449,7 @@ bool bound_of(const struct ask *ask, const struct bound_facts *facts, bool hard_
     int64_t pass = pass_tokens(ask, facts);
     int64_t uses = uses_of(ask);
     int64_t passes = passes_of(ask, facts, uses);
-    int64_t output = bound_output_tokens(ask, facts, ask->max_output);
+    int64_t output = bound_output_tokens(ask, facts, bound_stated_output(ask, facts));
     struct ask_problem unpriced;
     int64_t factor;
 

@@ -65,6 +65,7 @@ struct bound_facts {
     int64_t audio_per_s; /* tokens of a recording; default 32 */
     int64_t rounds;      /* passes of one call with tools that the provider runs; default 10 */
     bool cache_write_implicit; /* default false */
+    bool only_max_tokens;      /* it does not read max_completion_tokens; default false */
     struct bound_image image;
 
     /* Factors that the model's price has for the call's service_tier, speed and inference_geo, or
@@ -74,6 +75,10 @@ struct bound_facts {
 };
 
 void bound_facts_init(struct bound_facts *facts);
+
+/* The most that the call lets each choice write, as far as its server reads it; -1: it does not
+ * say. */
+int64_t bound_stated_output(const struct ask *ask, const struct bound_facts *facts);
 
 /* Sets the bound. False: under a hard budget only, and the problem names the field. `ask` may have
  * what prefix_find() knows of it. */

@@ -46,16 +46,19 @@ static void find_facts(const struct quote_call *call, const struct quote *quote,
     }
     if (quote->most_output >= 0)
         facts->most_output = quote->most_output;
+    facts->only_max_tokens = !call->is_translated &&
+                             call->route->provider->config->output_field == CONFIG_FIELD_MAX_TOKENS;
 }
 
 /* What one choice may write. */
 static int64_t choice_output(const struct ask *ask, const struct bound_facts *facts)
 {
     int64_t most = facts->most_output > 0 ? facts->most_output : facts->context;
+    int64_t stated = bound_stated_output(ask, facts);
 
-    if (ask->max_output < 0)
+    if (stated < 0)
         return most;
-    return most > 0 ? num_min(ask->max_output, most) : ask->max_output;
+    return most > 0 ? num_min(stated, most) : stated;
 }
 
 int64_t quote_affordable(const struct quote_call *call, const struct quote *quote, tg_micro money)

@@ -268,6 +268,30 @@ static void max_tokens_of_0_is_no_limit_but_for_anthropic(void **state)
     assert_int_equal(bound_it(*state, ENDPOINT_MESSAGES, "'max_tokens':0").output, 0);
 }
 
+/* DeepSeek, among others, reads max_tokens alone, and passes over the other. */
+static void a_bound_that_is_not_read_is_none(void **state)
+{
+    static const struct {
+        const char *fields;
+        int64_t all, one; /* output where both are read, and where max_tokens alone is */
+    } rows[] = {
+        {"'max_completion_tokens':10", 10, MOST},
+        {"'max_tokens':10", 10, 10},
+        {"'max_completion_tokens':10,'max_tokens':7", 10, 10},
+        {"'stream':true", MOST, MOST},
+    };
+    struct bound_facts facts = facts_of_a_model();
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        facts.only_max_tokens = false;
+        assert_int_equal(bound_with(*state, ENDPOINT_CHAT, rows[i].fields, &facts).output,
+                         rows[i].all);
+        facts.only_max_tokens = true;
+        assert_int_equal(bound_with(*state, ENDPOINT_CHAT, rows[i].fields, &facts).output,
+                         rows[i].one);
+    }
+}
+
 static void choices_and_prompts_multiply_the_output(void **state)
 {
     static const struct {
@@ -769,6 +793,7 @@ int main(void)
         cmocka_unit_test(output_is_what_the_call_allows),
         cmocka_unit_test(output_without_a_limit_is_the_models_most),
         cmocka_unit_test(max_tokens_of_0_is_no_limit_but_for_anthropic),
+        cmocka_unit_test(a_bound_that_is_not_read_is_none),
         cmocka_unit_test(choices_and_prompts_multiply_the_output),
         cmocka_unit_test(each_prompt_has_a_context_of_its_own),
         cmocka_unit_test(predictions_may_be_billed_as_output),
