@@ -34,6 +34,16 @@ LOAD_SRC   := $(filter-out bench/load_kit.c,$(wildcard bench/load_*.c))
 DAEMON_ROOMS := src/io/* src/server/* src/server/dialect/* src/lab/* src/cli src/cli/*
 DAEMON_SRC := $(wildcard $(DAEMON_ROOMS:%=%/*.c) $(DAEMON_ROOMS:%=%/*.cc)) \
               $(filter-out bench/load_%,$(wildcard bench/*.c))
+# Rooms and commands that replay, sim, solve and regret can do without, because nothing below may include
+# them (tools/rooms): the services, the mock, the view in the terminal, benchmarks. Variants of which the
+# output alone is compared leave them out.
+DECIDES_NOTHING := $(addsuffix %,bench/ src/lab/mock/ src/cli/top/ src/cli/spend_ src/server/serve/ src/server/admin/ \
+    src/server/admit/ src/server/envoy/ src/server/protect/ src/server/proxy/) \
+    $(patsubst %,src/cli/cmd_%.c,bench check key mock serve spend top)
+ifneq ($(filter O0 O3 clang-O0 clang-O3,$(VARIANT)),)
+DECIDING   := yes
+DAEMON_SRC := $(filter-out $(DECIDES_NOTHING),$(DAEMON_SRC))
+endif
 # Helpers of tests of the network need the program's parts; the others need the library alone.
 NET_HELPER_SRC := $(wildcard tests/lib/net_*.c)
 HELPER_SRC := $(filter-out $(NET_HELPER_SRC),$(wildcard tests/lib/*.c))
@@ -77,7 +87,7 @@ LIB_OBJ    := $(call objects,obj,$(LIB_SRC))
 PIC_OBJ    := $(call objects,pic,$(LIB_SRC))
 POSIX_LIB_OBJ := $(call objects,obj,$(POSIX_LIB_SRC))
 POSIX_PIC_OBJ := $(call objects,pic,$(POSIX_LIB_SRC))
-DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(WEB_OBJ) $(LUA_OBJ) $(CATALOGUE_OBJ) \
+DAEMON_OBJ := $(call objects,obj,$(DAEMON_SRC)) $(LLHTTP_OBJ) $(if $(DECIDING),,$(WEB_OBJ)) $(LUA_OBJ) $(CATALOGUE_OBJ) \
               $(PROTO_OBJ) $(DESCRIPTOR_OBJ)
 HELPER_OBJ := $(call objects,obj,$(HELPER_SRC))
 NET_HELPER_OBJ := $(call objects,obj,$(NET_HELPER_SRC))
@@ -93,7 +103,8 @@ LOAD   := $(LOAD_SRC:bench/%.c=$(B)/tools/%)
 #
 # release, clang      the usual one, by either compiler; asserts are on, as in all that is tested
 # ship                what is installed and measured: release without asserts
-# O0 O3, clang-O0 clang-O3   the same without and with more optimisation: their output must not differ
+# O0 O3, clang-O0 clang-O3   the same without and with more optimisation: their output must not differ.
+#                     Their program has the commands that decide, and is made of what these need
 # asan tsan           sanitizers; fuzz: libFuzzer's instrumentation, which only clang has
 
 ifneq ($(filter clang% fuzz,$(VARIANT)),)
@@ -136,8 +147,9 @@ ifeq ($(VARIANT),ship)
 NDEBUG := -DNDEBUG -Wno-unused-function -Wno-unused-variable -Wno-unused-but-set-variable \
           -Wno-unused-parameter
 endif
-# A sanitizer's report names lines, and needs no more; where output alone is compared, nobody looks.
-ifneq ($(SANITIZE),)
+# A sanitizer's report names lines, and needs no more, nor does a test that fails with the second compiler;
+# where output alone is compared, nobody looks.
+ifneq ($(SANITIZE)$(filter clang,$(VARIANT)),)
 DEBUG := -g1
 else ifneq ($(filter %O0 %O3,$(VARIANT)),)
 DEBUG := -g0
@@ -372,9 +384,11 @@ $(B)/libtollgate-posix.so.$(VERSION): $(POSIX_PIC_OBJ) src/io/posix/tollgate_pos
 
 # The C++ compiler links, because the JSON reader is C++.
 link = $(Q)mkdir -p $(@D) && $(CXX) -pie $(LD_FLAGS) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^)
-$(B)/tollgate: $(DAEMON_OBJ) $(B)/libparts.a
+# What the deciding commands do not need stays in the archive, and so does who asks for what is left out.
+$(B)/tollgate: $(if $(DECIDING),$(B)/obj/src/cli/main.o $(B)/libdaemon.a,$(DAEMON_OBJ)) $(B)/libparts.a
 	$(call say,ld,$@)
 	$(link) $(DAEMON_LIBS)
+$(B)/obj/src/cli/main.o: PIE += $(if $(DECIDING),-DDECIDING_COMMANDS)
 
 $(LOAD): $(B)/tools/%: $(B)/obj/bench/%.o $(B)/obj/bench/load_kit.o
 	$(call say,ld,$@)
@@ -402,6 +416,8 @@ $(DAEMON_TESTS): $(B)/%: $(B)/obj/%.o $(HELPER_OBJ) $(NET_HELPER_OBJ) $(B)/libda
 	$(call say,ld,$@)
 	$(call link,$(TEST_LD)) -lcmocka $(DAEMON_LIBS)
 $(B)/obj/tests/%.o: PIE += -Itests/lib
+# A test's own code runs once. gcc finds what is uninitialized as it optimises, so the usual build does.
+$(call objects,obj,$(filter tests/unit/%,$(UNIT_SRC))): PIE += $(if $(filter clang asan,$(VARIANT)),-O0 -U_FORTIFY_SOURCE)
 
 # What is fuzzed needs no command and no mock, and the instruments of a fuzzer take long to build in.
 UNFUZZED := $(filter bench/% src/lab/mock/% src/cli/main.c $(patsubst %,src/cli/%,cmd_% sim/% top/% \
