@@ -114,7 +114,7 @@ mkdir "$root/debs/new"
 for package in "$root"/debs/*.deb; do
     rm -rf "$tmp/repack"
     dpkg-deb -R "$package" "$tmp/repack"
-    sed -i "s/^Version: .*/Version: $old_version+1/; s/(= $old_version)/(= $old_version+1)/" "$tmp/repack/DEBIAN/control"
+    sed -i "s/^Version: .*/Version: $old_version+1/; s/(= $old_version)/(= $old_version+1)/g" "$tmp/repack/DEBIAN/control"
     dpkg-deb -Zgzip -z1 -b "$tmp/repack" "$root/debs/new/" >/dev/null
 done
 
