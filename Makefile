@@ -221,6 +221,7 @@ help:
 	@echo 'make site       the documentation as a site; make dist: the source; make sbom: what the program is made of'
 	@echo 'make release    all of it in build/dist, with checksums; TOLLGATE_SIGN_KEY signs them'
 	@echo 'make ship-test  tests of all that, as root: a bare Debian, the image, two builds that must not differ'
+	@echo 'make arm64-test the program and the library cross compiled for arm64, tested under qemu'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'VARIANT=clang|ship|O0|O3|clang-O0|clang-O3|asan|tsan|fuzz builds into build/VARIANT/;'

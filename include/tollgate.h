@@ -28,8 +28,8 @@
  *          false, 0 or null then. In three structs whose defaults are not 0, and that
  *          are easily forgotten, a 0 means the default if struct_size is 0: tg_release,
  *          tg_key_report and tg_price. tests/api/misuse.c has them all.
- * Systems: 64-bit, with IEEE 754 arithmetic and without -ffast-math; Linux on x86-64 is tested.
- *          docs/library.md has the others.
+ * Systems: 64-bit, with IEEE 754 arithmetic and without -ffast-math; Linux is tested on x86-64, and
+ *          on aarch64 under emulation. docs/library.md has the others.
  */
 #ifndef TOLLGATE_H
 #define TOLLGATE_H

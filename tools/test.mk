@@ -8,6 +8,7 @@
 #   TOLLGATE_O0 TOLLGATE_O3           the program by gcc at -O0 and -O3, and by clang:
 #   TOLLGATE_CLANG_O0 TOLLGATE_CLANG_O3   (not set by `make check`: then skip)
 #   TOLLGATE_SHIP                     the program as it is installed, without asserts (likewise)
+#   TOLLGATE_X86_64                   the program of this machine, when the one under test is another's (`make arm64-test`)
 #   BUILD CC CXX                      tests/api: the folder with the libraries, and the compilers
 #   VALIDATORS SITE_TOOLS             tests/tools: folders with validators and mkdocs from PyPI (`make check`: none)
 #   PYTHON_TOOLS                      tests/tools: the folder with Python and the wheel in it (likewise)

@@ -268,4 +268,5 @@ compare 'gcc -O3' "${TOLLGATE_O3:-}"
 compare 'clang -O0' "${TOLLGATE_CLANG_O0:-}"
 compare 'clang -O3' "${TOLLGATE_CLANG_O3:-}"
 compare 'without asserts' "${TOLLGATE_SHIP:-}"
+[ -z "${TOLLGATE_X86_64:-}" ] || compare 'x86-64' "$TOLLGATE_X86_64"
 finish

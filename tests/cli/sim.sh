@@ -358,4 +358,5 @@ again 'by gcc at -O3' "${TOLLGATE_O3:-}"
 again 'by clang at -O0' "${TOLLGATE_CLANG_O0:-}"
 again 'by clang at -O3' "${TOLLGATE_CLANG_O3:-}"
 again 'without asserts' "${TOLLGATE_SHIP:-}"
+[ -z "${TOLLGATE_X86_64:-}" ] || again 'on x86-64' "$TOLLGATE_X86_64"
 finish
