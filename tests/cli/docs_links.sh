@@ -126,8 +126,8 @@ comm -23 "$tmp/functions" "$tmp/known" >"$tmp/broken"
 [ -s "$tmp/broken" ] && not_ok 'every function that is named exists' "$(cat "$tmp/broken")" ||
     ok 'every function that is named exists'
 
-xargs cat <"$tmp/pages" | sed -n 's/^ *\(\$ \)\{0,1\}make \([a-z][a-z-]*\)\( .*\)\{0,1\}$/\2/p' >"$tmp/make"
-sed -n 's/^make \([a-z][a-z-]*\).*/\1/p' "$tmp/words" >>"$tmp/make"
+xargs cat <"$tmp/pages" | sed -n 's/^ *\(\$ \)\{0,1\}make \([a-z][a-z0-9-]*\)\( .*\)\{0,1\}$/\2/p' >"$tmp/make"
+sed -n 's/^make \([a-z][a-z0-9-]*\).*/\1/p' "$tmp/words" >>"$tmp/make"
 sort -u "$tmp/make" >"$tmp/targets"
 check 'targets of make are named' test "$(wc -l <"$tmp/targets")" -ge 5
 : >"$tmp/broken"
