@@ -12,6 +12,7 @@
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
+#include "server/runtime/jwks.h"
 #include "server/runtime/service.h"
 
 /* ---- counts ---- */
@@ -123,6 +124,25 @@ static void write_catalogue(struct exposition *text, const struct generation *ge
                     (double)((now - checked) / 1000));
 }
 
+static void write_jwks(struct exposition *text, const struct generation *generation, tg_ms now)
+{
+    struct jwks_state state;
+
+    if (!generation->config.callers_jwt.present)
+        return;
+    jwks_state(generation->gateway->jwks, &state);
+    expose_begin(text, "tollgate_jwks_age_seconds", "gauge",
+                 "Time since the keys that sign callers' tokens were fetched; absent: there are "
+                 "none.");
+    if (state.n > 0)
+        expose_real(text, &(struct expose_labels){{{NULL, NULL}}},
+                    (double)((now - state.fetched_at) / 1000));
+    expose_begin(text, "tollgate_jwks_fetches_total", "counter",
+                 "Attempts to fetch the keys that sign callers' tokens, by result.");
+    expose_line(text, &(struct expose_labels){{{"result", "ok"}}}, (int64_t)state.fetched);
+    expose_line(text, &(struct expose_labels){{{"result", "failed"}}}, (int64_t)state.failed);
+}
+
 static void write_certificate(struct exposition *text, const struct generation *generation,
                               tg_ms now)
 {
@@ -193,6 +213,7 @@ void metrics_page_write(struct exposition *text, struct gateway *gateway,
     write_services(text, gateway->services, generation, &left_out);
     metrics_write_store(text, gateway);
     metrics_write_fleet(text, gateway, now);
+    write_jwks(text, generation, now);
     write_certificate(text, generation, now);
     write_catalogue(text, generation, now);
     write_observers(text, gateway);

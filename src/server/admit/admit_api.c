@@ -215,7 +215,7 @@ static void api_authz(struct api *api)
 {
     const struct http_inbound *in = api->in;
     char address[INET6_ADDRSTRLEN];
-    const struct admit_authz_request request = {
+    struct admit_authz_request request = {
         .head = &in->head, .address = admit_authz_address(api->worker, in, address), .cost = -1};
     struct admit_message message;
     struct refusal why;

@@ -37,43 +37,24 @@ bool admit_authz_may_ask(struct worker *worker, struct slice token)
 /* ---- who sends it ---- */
 
 static bool find_by_key(struct worker *worker, const struct http_head *head, struct slice *tenant,
-                        struct refusal *why)
+                        struct identity *identity, struct refusal *why)
 {
     const struct generation *generation = worker->generation;
-    const struct config_key *unused;
-    uint8_t hash[VIRTUAL_KEY_HASH];
-    size_t number = CONFIG_NONE;
-    struct slice key;
 
-    switch (virtual_key_find(head->fields, head->n_fields, &key)) {
-    case VIRTUAL_KEY_CONFLICT:
-        refusal_init(why, REPLY_CONFLICTING_API_KEYS, NULL);
+    if (!identity_find(worker, generation, head, worker_now(worker), identity, why))
         return false;
-    case VIRTUAL_KEY_NONE:
-        refusal_init(why, REPLY_INVALID_API_KEY,
-                     "no API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
-        return false;
-    default:
-        break;
-    }
-    if (virtual_key_hash(key, hash))
-        number = generation_tenant_of_key(generation, hash, worker_now(worker), &unused);
-    if (number == CONFIG_NONE) {
-        refusal_init(why, REPLY_INVALID_API_KEY, NULL);
-        return false;
-    }
-    *tenant = slice_of(generation->config.tenants[number].name);
+    *tenant = slice_of(generation->config.tenants[identity->tenant].name);
     return true;
 }
 
-static bool find_tenant(struct worker *worker, const struct admit_authz_request *request,
+static bool find_tenant(struct worker *worker, struct admit_authz_request *request,
                         struct slice *tenant, struct refusal *why)
 {
     const struct config_authz *authz = &worker->generation->config.authz;
 
     switch (authz->known_by) {
     case CONFIG_AUTHZ_BY_KEY:
-        return find_by_key(worker, request->head, tenant, why);
+        return find_by_key(worker, request->head, tenant, &request->identity, why);
     case CONFIG_AUTHZ_BY_HEADER:
         *tenant = http_find(request->head, slice_of(authz->tenant_header));
         if (tenant->n > 0)
@@ -105,7 +86,7 @@ static struct slice find_user(struct worker *worker, const struct http_head *hea
     return header != NULL ? http_find(head, slice_of(header)) : (struct slice){NULL, 0};
 }
 
-bool admit_authz_read(struct worker *worker, const struct admit_authz_request *request,
+bool admit_authz_read(struct worker *worker, struct admit_authz_request *request,
                       struct admit_ask *ask, struct refusal *why)
 {
     const struct config_authz *authz = &worker->generation->config.authz;
@@ -114,9 +95,12 @@ bool admit_authz_read(struct worker *worker, const struct admit_authz_request *r
     ask->limits_only = true;
     ask->enforce = true;
     ask->tenant = request->tenant;
+    request->identity.user[0] = 0;
     if (ask->tenant.n == 0 && !find_tenant(worker, request, &ask->tenant, why))
         return false;
     ask->user = request->user;
+    if (ask->user.n == 0)
+        ask->user = slice_of(request->identity.user);
     if (ask->user.n == 0)
         ask->user = find_user(worker, request->head, ask->tenant);
     ask->model = request->model;

@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 
 #include "server/admit/admit.h"
+#include "server/runtime/identity.h"
 
 /* The header by which a proxy that speaks HTTP proves that it may ask: `authorization` is its
  * client's. */
@@ -24,6 +25,7 @@ struct admit_authz_request {
     struct slice address;             /* the client's; empty: not known */
     struct slice tenant, user, model; /* stated by the operator; empty: not stated */
     int64_t cost;                     /* the same; negative: not stated */
+    struct identity identity;         /* who is known by a key or a token; set by reading */
 };
 
 /* The entry that such questions have; null: `ext_authz` is absent. */
@@ -36,7 +38,7 @@ void admit_authz_caller(struct worker *worker, struct admit_caller *caller);
 bool admit_authz_may_ask(struct worker *worker, struct slice token);
 
 /* Fills in the ask, whose texts point into the request. False: `why` says what is missing. */
-bool admit_authz_read(struct worker *worker, const struct admit_authz_request *request,
+bool admit_authz_read(struct worker *worker, struct admit_authz_request *request,
                       struct admit_ask *ask, struct refusal *why);
 
 /* The client's address: what a trusted proxy says of it last, else the connection's. */

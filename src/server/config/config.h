@@ -358,6 +358,20 @@ struct config_authz {
     struct config_caller entry; /* private: in whose name it asks */
 };
 
+/* ---- Tenants that are known by a signed token - */
+
+enum { CONFIG_RS256 = 0, CONFIG_ES256 = 6 }; /* among the words of the schema */
+
+struct config_callers_jwt {
+    bool present;
+    const char *issuer, *audience;
+    struct config_url jwks;
+    const char *tenant, *user; /* names of claims; user null: tokens name none */
+    unsigned algorithms;       /* bits, in the order of the words */
+    tg_ms leeway, refresh, stale;
+    const char *ca;
+};
+
 /* ---- What was read --------------------------------------------------------------------------- */
 
 enum config_source_kind {
@@ -402,6 +416,7 @@ struct config {
     struct config_secret admin_token;
     struct config_caller *callers;
     size_t n_callers;
+    struct config_callers_jwt callers_jwt;
     struct config_range *trusted; /* whose statements about tenants and users are believed */
     size_t n_trusted;
     enum config_log_level log_level;

@@ -78,6 +78,23 @@ void config_finish_caller(struct reader *reader, const struct yaml_node *node, v
     caller->may_value = caller->may & MAY_VALUE;
 }
 
+/* The bits are those of enum jwt_algorithm, whose order the words in the schema have. */
+void config_finish_callers_jwt(struct reader *reader, const struct yaml_node *node, void *into)
+{
+    struct config_callers_jwt *to = into;
+
+    if (yaml_tree_get(node, "algorithms") == NULL)
+        to->algorithms = 1u << CONFIG_RS256 | 1u << CONFIG_ES256;
+    else if (to->algorithms == 0)
+        config_error(reader, yaml_tree_get(node, "algorithms"),
+                     "callers_jwt.algorithms is empty; name one or more, or leave it out for "
+                     "RS256 and ES256");
+    if (to->stale < to->refresh)
+        config_error(reader, node,
+                     "callers_jwt.stale is shorter than refresh: keys would be given up before "
+                     "newer ones are fetched");
+}
+
 /* Requests that a proxy asks about are asked in the name of one caller that no token has. */
 void config_finish_authz(struct reader *reader, const struct yaml_node *node, void *into)
 {

@@ -137,6 +137,9 @@ static bool parse(const struct schema_key *key, const char *text, union kept *ke
         return is_word(key, text) || (value_url(text, &kept->url) && !kept->url.has_query);
     case SCHEMA_HEADER:
         return value_is_header(text, &kept->text);
+    case SCHEMA_CLAIM:
+        kept->text = text + sizeof "claim:" - 1;
+        return strncmp(text, "claim:", sizeof "claim:" - 1) == 0 && value_is_name(kept->text);
     default:
         return is_formed(key, text);
     }

@@ -93,6 +93,36 @@ static const struct schema_key caller_keys[] = {
     END,
 };
 
+static const struct schema_key callers_jwt_keys[] = {
+    VALUE("issuer", SCHEMA_NAME, true, NULL, NULL, AT(config_callers_jwt, issuer),
+          "the issuer that tokens must name (`iss`), to the letter"),
+    {.name = "jwks",
+     .kind = SCHEMA_BASE,
+     .required = true,
+     .offset = AT(config_callers_jwt, jwks),
+     .help = "where the issuer publishes the keys that sign its tokens"},
+    VALUE("audience", SCHEMA_NAME, true, NULL, NULL, AT(config_callers_jwt, audience),
+          "the audience that tokens must name (`aud`)"),
+    VALUE("tenant", SCHEMA_CLAIM, true, NULL, NULL, AT(config_callers_jwt, tenant),
+          "the claim with the name of the tenant, such as `claim:team`"),
+    VALUE("user", SCHEMA_CLAIM, false, NULL, NULL, AT(config_callers_jwt, user),
+          "the claim with the name of the user, such as `claim:sub`: it counts instead of the "
+          "header that `users.from` names. If left out, tokens name no user"),
+    LIST_OF("algorithms", SCHEMA_WORD, "RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|EdDSA",
+            AT(config_callers_jwt, algorithms),
+            "the algorithms that may sign a token; if left out, RS256 and ES256"),
+    DURATION("leeway", 0, "60s", AT(config_callers_jwt, leeway),
+             "by how much the clock of the issuer may differ"),
+    DURATION("refresh", 1000, "5m", AT(config_callers_jwt, refresh),
+             "how often the keys are fetched; a token with an unknown key makes it be done at "
+             "once, every 10 s at most"),
+    DURATION("stale", 1000, "24h", AT(config_callers_jwt, stale),
+             "how long keys are used while newer ones cannot be fetched"),
+    VALUE("ca", SCHEMA_FILE, false, "system", "system", AT(config_callers_jwt, ca),
+          "the CA that signs the certificate of the issuer's server, PEM"),
+    END,
+};
+
 static const struct schema_key log_keys[] = {
     WORD("level", "debug|info|warn|error", "info", AT(config, log_level),
          "the lowest level that is logged"),
@@ -201,6 +231,9 @@ static const struct schema_section envoy_rls = {envoy_keys, sizeof(struct config
 static const struct schema_section ext_authz = {authz_keys, sizeof(struct config_authz),
                                                 AT(config_authz, present), config_finish_authz};
 static const struct schema_section otlp = OF_CONFIG(otlp_keys);
+static const struct schema_section callers_jwt = {
+    callers_jwt_keys, sizeof(struct config_callers_jwt), AT(config_callers_jwt, present),
+    config_finish_callers_jwt};
 
 static const struct schema_key root_keys[] = {
     COUNT("version", 1, 1, "1", AT(config, version), "version of this format"),
@@ -233,6 +266,8 @@ static const struct schema_key root_keys[] = {
     SECTION("admin_auth", &admin_auth, 0, "the administrator's credentials"),
     SECTIONS("callers", &callers, AT(config, callers), AT(config, n_callers),
              "other gateways that may ask for decisions"),
+    SECTION("callers_jwt", &callers_jwt, AT(config, callers_jwt),
+            "tenants that are known by a signed token, beside their virtual keys"),
     {.name = "trust_headers_from",
      .kind = SCHEMA_NETWORK,
      .shape = SCHEMA_LIST,

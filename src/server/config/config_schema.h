@@ -45,6 +45,7 @@ enum schema_kind {
     SCHEMA_ENDPOINT, /* a pattern of paths, perhaps with "!" before it: path_pattern.h */
     SCHEMA_HEADER,   /* header:NAME, kept as the name in lower case */
     SCHEMA_FIELD,    /* the name of a header, kept in lower case */
+    SCHEMA_CLAIM,    /* claim:NAME, kept as the name */
     SCHEMA_VALUE,    /* a text, a number, true or false, as a rule compares it [nothing] */
     SCHEMA_DENY,     /* true, or a list of such values [nothing] */
     SCHEMA_SECTION,  /* a map with the keys of `section` [a struct]; or one of `words`, if there are
@@ -111,6 +112,7 @@ void config_finish_listen(struct reader *reader, const struct yaml_node *node, v
 void config_finish_ledger(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_sizes(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_caller(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_callers_jwt(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_authz(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_envoy(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_root(struct reader *reader, const struct yaml_node *node, void *into);

@@ -86,6 +86,7 @@ void schema_describe(const struct schema_key *key, char *text, size_t bytes)
         [SCHEMA_ENDPOINT] = "a path such as /v1/files/* or !/v1/files/x",
         [SCHEMA_HEADER] = "header:NAME",
         [SCHEMA_FIELD] = "the name of a header",
+        [SCHEMA_CLAIM] = "claim:NAME, of a claim at the top of the token",
         [SCHEMA_VALUE] = "a text, a number, true or false",
         [SCHEMA_DENY] = "true, or a list of values",
         [SCHEMA_LIMITER] = "a limiter: a strategy and its settings",

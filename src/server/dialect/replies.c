@@ -109,6 +109,8 @@ static const struct row rows[REPLY_COUNT] = {
                              "the gateway is shutting down"},
     [REPLY_STORE_UNAVAILABLE] = {503, "server_error", NULL, "overloaded_error", RETRY_WAIT,
                                  "limits cannot be checked now"},
+    [REPLY_IDENTITY_UNAVAILABLE] = {503, "server_error", NULL, "overloaded_error", RETRY_WAIT,
+                                    "the keys that sign callers' tokens are being fetched"},
 };
 
 const char *reply_reason_name(enum reply_reason reason)

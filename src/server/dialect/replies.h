@@ -49,7 +49,8 @@
     X(UPSTREAM_TIMEOUT, "upstream_timeout")                                                        \
     X(INTERNAL, "internal")                                                                        \
     X(SHUTTING_DOWN, "shutting_down")                                                              \
-    X(STORE_UNAVAILABLE, "store_unavailable")
+    X(STORE_UNAVAILABLE, "store_unavailable")                                                      \
+    X(IDENTITY_UNAVAILABLE, "identity_unavailable")
 
 enum reply_reason {
 #define REPLY_ENUM(upper, text) REPLY_##upper,

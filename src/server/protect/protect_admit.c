@@ -14,8 +14,8 @@
 #include "server/obs/metrics.h"
 #include "server/protect/protect_grpc.h"
 #include "server/protect/protect_internal.h"
+#include "server/runtime/identity.h"
 #include "server/tenancy/trust.h"
-#include "server/tenancy/virtual_key.h"
 
 /* After the deadline of an RPC, the time that its client and its upstream have to end it. */
 #define GRACE_MS 1000
@@ -279,17 +279,15 @@ enum protect_state protect_store_answered(struct protected_call *call, enum tg_e
     return follow_run(call, state, &answer);
 }
 
-/* The tenant, if the request has a virtual key of one; other credentials are the upstream's. */
+/* The tenant, if the request has a virtual key or a token of one; other credentials are the upstream's. */
 static const struct config_tenant *tenant_of(struct protected_call *call)
 {
     const struct http_head *head = &call->in->head;
-    uint8_t hash[VIRTUAL_KEY_HASH];
-    size_t tenant = CONFIG_NONE;
-    struct slice key;
+    struct identity identity;
+    size_t tenant =
+        identity_tenant(call->worker, call->generation, head, call->began_at, &identity);
 
-    if (virtual_key_find(head->fields, head->n_fields, &key) == VIRTUAL_KEY_FOUND &&
-        virtual_key_hash(key, hash))
-        tenant = generation_tenant_of_key(call->generation, hash, call->began_at, &call->key);
+    call->key = identity.key;
     return tenant != CONFIG_NONE ? &call->generation->config.tenants[tenant] : NULL;
 }
 

@@ -358,7 +358,8 @@ struct call {
     const struct config_passthrough *passthrough; /* null: the path is one of our endpoints */
     struct slice user;                            /* points into user_name */
     char user_name[LEDGER_NAME_MAX];
-    bool is_retry; /* the client says that it repeats a request */
+    bool user_is_signed; /* the user is known by a token, whatever headers say */
+    bool is_retry;       /* the client says that it repeats a request */
 
     struct body_buffer body; /* the request's body, until the reply begins */
     struct ask ask;

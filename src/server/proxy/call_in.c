@@ -25,9 +25,9 @@
 #include "server/obs/metrics.h"
 #include "server/proxy/call.h"
 #include "server/proxy/model_list.h"
+#include "server/runtime/identity.h"
 #include "server/runtime/tenant_share.h"
 #include "server/tenancy/trust.h"
-#include "server/tenancy/virtual_key.h"
 
 enum {
     IN_PLACE_BYTES = 256 << 10,
@@ -37,18 +37,19 @@ enum {
 
 /* ---- who ---- */
 
-/* Sets the tenant, if there is a key and it is known. */
-static enum virtual_key_found find_tenant(struct call *call)
+/* Sets the tenant, if its key or token is good; else `why` says what is wrong. */
+static bool find_tenant(struct call *call, struct refusal *why)
 {
-    const struct http_head *head = &call->in->head;
-    uint8_t hash[VIRTUAL_KEY_HASH];
-    struct slice key;
-    enum virtual_key_found found = virtual_key_find(head->fields, head->n_fields, &key);
+    struct identity identity;
+    bool found = identity_find(call->worker, call->generation, &call->in->head, call->began_at,
+                               &identity, why);
 
-    if (found == VIRTUAL_KEY_FOUND && virtual_key_hash(key, hash))
-        call->tenant =
-            generation_tenant_of_key(call->generation, hash, call->began_at, &call->virtual_key);
-    call->in->known = call->tenant != CONFIG_NONE;
+    call->tenant = identity.tenant;
+    call->virtual_key = identity.key;
+    call->in->known = found;
+    call->user = (struct slice){call->user_name, strlen(identity.user)};
+    call->user_is_signed = call->user.n > 0;
+    memcpy(call->user_name, identity.user, call->user.n);
     return found;
 }
 
@@ -56,19 +57,8 @@ static bool authenticate(struct call *call)
 {
     struct refusal why;
 
-    switch (find_tenant(call)) {
-    case VIRTUAL_KEY_CONFLICT:
-        refusal_init(&why, REPLY_CONFLICTING_API_KEYS, NULL);
-        break;
-    case VIRTUAL_KEY_NONE:
-        refusal_init(&why, REPLY_INVALID_API_KEY,
-                     "no API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
-        break;
-    default:
-        if (call->in->known)
-            return true;
-        refusal_init(&why, REPLY_INVALID_API_KEY, NULL);
-    }
+    if (find_tenant(call, &why))
+        return true;
     call_refuse(call, &why);
     return false;
 }
@@ -92,7 +82,8 @@ static bool describe(struct call *call, struct slice model)
 
     assert(!tenant->users.present || tenant->users.header != NULL); /* the file has to name it */
     if (tenant->users.present) {
-        call->user = http_find(head, slice_of(tenant->users.header));
+        if (!call->user_is_signed)
+            call->user = http_find(head, slice_of(tenant->users.header));
         if (call->user.n > LEDGER_NAME_MAX) {
             refusal_init(&why, REPLY_INVALID_REQUEST, "the user's name has more than %d bytes",
                          LEDGER_NAME_MAX);
@@ -102,7 +93,7 @@ static bool describe(struct call *call, struct slice model)
             return false;
         }
         if (call->user.n > 0) { /* a call that is drained outlives its head */
-            memcpy(call->user_name, call->user.at, call->user.n);
+            memmove(call->user_name, call->user.at, call->user.n);
             call->user.at = call->user_name;
         }
         who.user = call->user.n > 0 ? call->user.at : NULL;
@@ -340,9 +331,10 @@ static bool is_anthropic(struct slice path)
 static void note_nothing_there(struct call *call)
 {
     struct slice path = path_of_target(call->in->head.target);
+    struct refusal unused;
 
     snprintf(call->missed_path, sizeof call->missed_path, "%.*s", (int)path.n, path.at);
-    (void)find_tenant(call);
+    (void)find_tenant(call, &unused);
 }
 
 /* Everything that can be said before the body is read. */

@@ -13,6 +13,7 @@
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/handover.h"
 #include "server/runtime/inherited.h"
+#include "server/runtime/jwks.h"
 #include "server/runtime/recorder.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/service.h"
@@ -136,6 +137,16 @@ static void divide_limits(struct control *control, tg_ms now)
     recorder_note_change(gateway, number, now, "gateways", detail);
 }
 
+static void tick_jwks(struct control *control)
+{
+    const struct jwks_surroundings of = {.loop = control->loop,
+                                         .client = control->client,
+                                         .log = control->gateway->log,
+                                         .config = &control->generation->config.callers_jwt};
+
+    jwks_tick(control->gateway->jwks, &of);
+}
+
 static void do_chores(void *arg)
 {
     struct control *control = arg;
@@ -149,6 +160,7 @@ static void do_chores(void *arg)
     tick_gates(control, now);
     key_probe_tick(&control->key_probe, control);
     token_fetch_tick(control);
+    tick_jwks(control);
     check_files(control, now);
     divide_limits(control, now);
     takeover_tick(control);
@@ -334,6 +346,7 @@ void control_fini(struct control *control)
     takeover_forget_all(control);
     key_probe_fini(&control->key_probe);
     token_fetch_stop(control);
+    jwks_stop(control->gateway->jwks);
     memory_fini(&control->memory);
     control_close_listeners(control);
     stop_services(control);

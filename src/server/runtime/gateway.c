@@ -25,6 +25,7 @@
 #include "server/runtime/expected_cost.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/inherited.h"
+#include "server/runtime/jwks.h"
 #include "server/runtime/object_owners.h"
 #include "server/runtime/service.h"
 #include "server/runtime/worker.h"
@@ -166,7 +167,9 @@ static bool open_memories(struct gateway *gateway, const struct config *config,
     gateway->prefixes = prefix_memory_new((size_t)num_min(tenants, PREFIX_TENANTS_MAX));
     gateway->expected = expected_cost_new(gateway->seed);
     gateway->owners = object_owners_new(OBJECT_OWNERS_MAX);
-    return (gateway->prefixes != NULL && gateway->expected != NULL && gateway->owners != NULL) ||
+    gateway->jwks = jwks_new();
+    return (gateway->prefixes != NULL && gateway->expected != NULL && gateway->owners != NULL &&
+            gateway->jwks != NULL) ||
            problem_fail(problem, "gateway: no memory");
 }
 
@@ -411,6 +414,7 @@ void gateway_free(struct gateway *gateway)
     free_zones(gateway);
     prefix_memory_free(gateway->prefixes);
     object_owners_free(gateway->owners);
+    jwks_free(gateway->jwks);
     expected_cost_free(gateway->expected);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);

@@ -66,6 +66,7 @@ struct last_reload {
 
 struct object_owners;
 struct prefix_memory;
+struct jwks;
 
 struct gateway {
     const struct service_table *services; /* what it serves */
@@ -96,6 +97,7 @@ struct gateway {
     struct spending *spending;
     struct prefix_memory *prefixes;   /* what providers have counted of tenants' conversations */
     struct object_owners *owners;     /* whose objects at providers are whose */
+    struct jwks *jwks;                /* the keys that sign tokens of callers */
     struct expected_cost *expected;   /* what part of their bounds calls have cost */
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
     /* All there are, the newest first. They belong to the control thread, and before it starts and

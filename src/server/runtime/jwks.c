@@ -1,0 +1,332 @@
+/* jwks.c - the keys by which tokens of callers are verified. See jwks.h.
+ *
+ * Workers borrow the newest keys under a lock that is held for a few instructions, and count who
+ * borrows them: a check takes tens of microseconds, and a new document must not wait for it.
+ */
+#include "server/runtime/jwks.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/http/http_client.h"
+#include "io/net/loop.h"
+#include "io/net/tls.h"
+#include "lib/core/problem.h"
+#include "server/obs/log.h"
+
+enum {
+    DOCUMENT_MAX = 256 << 10,
+    AGAIN_MS = 5000, /* after an attempt that came to nothing */
+};
+
+static const struct http_timeouts TIMEOUTS = {
+    .connect = 5000, .first_byte = 10000, .idle = 10000, .total = 20000};
+
+struct key_set {
+    struct jwt_keys *keys;
+    size_t borrowed; /* by checks, and once by the newest of jwks */
+};
+
+struct jwks {
+    pthread_mutex_t lock;
+    struct key_set *newest; /* null: there are none */
+    struct jwks_state state;
+    tg_ms asked_at; /* when the last fetch began; 0: never */
+    bool wanted;    /* a token has named a key that is not there */
+
+    /* For the control thread alone. */
+    struct net_loop *loop;
+    struct log *log; /* null: none */
+    tg_ms refresh;
+    struct http_origin *origin; /* null: none yet */
+    char url[600];              /* the one that it is for; empty: none yet */
+    struct json_reader *reader;
+    struct http_outbound *out; /* null: nothing is under way */
+    tg_ms next_at;
+    int status;
+    bool away; /* the last attempt came to nothing, and that has been told */
+    size_t n;
+    char document[DOCUMENT_MAX];
+};
+
+/* ---- keys that several threads use ---- */
+
+static void give_back(struct jwks *keys, struct key_set *set)
+{
+    pthread_mutex_lock(&keys->lock);
+    assert(set->borrowed > 0);
+    bool last = --set->borrowed == 0;
+    pthread_mutex_unlock(&keys->lock);
+    if (!last)
+        return;
+    jwt_keys_free(set->keys);
+    free(set);
+}
+
+static struct key_set *borrow(struct jwks *keys)
+{
+    pthread_mutex_lock(&keys->lock);
+    struct key_set *set = keys->newest;
+    if (set != NULL)
+        set->borrowed++;
+    pthread_mutex_unlock(&keys->lock);
+    return set;
+}
+
+static void replace(struct jwks *keys, struct key_set *by, tg_ms now)
+{
+    pthread_mutex_lock(&keys->lock);
+    struct key_set *old = keys->newest;
+    keys->newest = by;
+    keys->state.fetched_at = by != NULL ? now : 0;
+    keys->state.n = by != NULL ? jwt_keys_count(by->keys) : 0;
+    keys->state.fetched += by != NULL;
+    pthread_mutex_unlock(&keys->lock);
+    if (old != NULL)
+        give_back(keys, old);
+}
+
+/* Asks for newer keys, unless they have just been asked for. False: what is there is the newest. */
+static bool want_newer(struct jwks *keys, tg_ms now)
+{
+    pthread_mutex_lock(&keys->lock);
+    bool newer = keys->wanted || now - keys->asked_at >= JWKS_PAUSE;
+    keys->wanted = newer;
+    pthread_mutex_unlock(&keys->lock);
+    return newer;
+}
+
+enum jwks_answer jwks_check(struct jwks *keys, const struct jwt_terms *terms,
+                            struct json_reader *reader, struct slice token, tg_ms now, tg_ms wall,
+                            enum jwt_verdict *verdict, struct jwt_claims *claims)
+{
+    struct key_set *set = borrow(keys);
+
+    if (set == NULL)
+        return JWKS_AWAY;
+    *verdict = jwt_check(set->keys, terms, reader, token, wall, claims);
+    give_back(keys, set);
+    if (*verdict == JWT_UNKNOWN_KEY && want_newer(keys, now))
+        return JWKS_AWAY;
+    return JWKS_CHECKED;
+}
+
+void jwks_state(struct jwks *keys, struct jwks_state *state)
+{
+    pthread_mutex_lock(&keys->lock);
+    *state = keys->state;
+    pthread_mutex_unlock(&keys->lock);
+}
+
+/* ---- what becomes of a document ---- */
+
+static void jwks_tell(struct jwks *keys, bool away, const char *why)
+{
+    struct jwks_state state;
+
+    jwks_state(keys, &state);
+    const struct log_field fields[] = {LOG_TEXT("jwks", keys->url),
+                                       LOG_NUMBER("keys", (int64_t)state.n), LOG_TEXT("why", why)};
+    if (keys->log != NULL && (away != keys->away || state.fetched == 1))
+        log_event(keys->log, away ? LOG_WARN : LOG_INFO,
+                  away ? "the keys of callers_jwt cannot be fetched"
+                       : "the keys of callers_jwt have been fetched",
+                  fields, away ? 3 : 2);
+    keys->away = away;
+}
+
+static void came_to_nothing(struct jwks *keys, const char *why)
+{
+    pthread_mutex_lock(&keys->lock);
+    keys->state.failed++;
+    pthread_mutex_unlock(&keys->lock);
+    keys->next_at = net_loop_now(keys->loop) + AGAIN_MS;
+    jwks_tell(keys, true, why);
+}
+
+static void take_document(struct jwks *keys)
+{
+    struct key_set *set = calloc(1, sizeof *set);
+    struct tg_problem problem;
+    tg_ms now = net_loop_now(keys->loop);
+
+    if (set == NULL) {
+        came_to_nothing(keys, "no memory");
+        return;
+    }
+    if (jwt_keys_read((struct slice){keys->document, keys->n}, keys->reader, &set->keys,
+                      &problem) != TG_OK) {
+        free(set);
+        came_to_nothing(keys, problem.text);
+        return;
+    }
+    set->borrowed = 1;
+    replace(keys, set, now);
+    keys->next_at = now + keys->refresh;
+    jwks_tell(keys, false, "");
+}
+
+/* ---- one exchange ---- */
+
+static void jwks_on_head(struct http_outbound *out, const struct http_head *head)
+{
+    struct jwks *keys = out->owner;
+
+    keys->status = head->status;
+}
+
+static void jwks_on_data(struct http_outbound *out, struct slice bytes)
+{
+    struct jwks *keys = out->owner;
+    size_t room = DOCUMENT_MAX - keys->n;
+    size_t n = bytes.n <= room ? bytes.n : room;
+
+    memcpy(keys->document + keys->n, bytes.at, n);
+    keys->n += n;
+    if (n < bytes.n)
+        keys->status = 0; /* too long: whatever it says, it is not taken */
+}
+
+static void jwks_on_end(struct http_outbound *out)
+{
+    struct jwks *keys = out->owner;
+    char why[64];
+
+    keys->out = NULL;
+    if (keys->status == 200) {
+        take_document(keys);
+        return;
+    }
+    if (keys->status == 0)
+        snprintf(why, sizeof why, "the document has more than %d bytes", DOCUMENT_MAX);
+    else
+        snprintf(why, sizeof why, "status %d", keys->status);
+    came_to_nothing(keys, why);
+}
+
+static void jwks_on_failed(struct http_outbound *out, enum http_why why, const char *text)
+{
+    struct jwks *keys = out->owner;
+    char all[200];
+
+    keys->out = NULL;
+    snprintf(all, sizeof all, "%.190s", text != NULL && text[0] ? text : http_why_text(why));
+    came_to_nothing(keys, all);
+}
+
+static const struct http_client_ops OPS = {
+    .head = jwks_on_head, .data = jwks_on_data, .end = jwks_on_end, .failed = jwks_on_failed};
+
+static void jwks_fetch(struct jwks *keys, struct http_client *client, const struct config_url *url)
+{
+    struct http_field fields[] = {{SLICE("accept"), SLICE("application/json")},
+                                  {SLICE("user-agent"), SLICE("tollgate")}};
+    struct http_head head = {.method = SLICE("GET"),
+                             .target = slice_of(url->path[0] ? url->path : "/"),
+                             .fields = fields,
+                             .n_fields = 2};
+
+    pthread_mutex_lock(&keys->lock);
+    keys->wanted = false;
+    keys->asked_at = net_loop_now(keys->loop);
+    pthread_mutex_unlock(&keys->lock);
+    keys->n = 0;
+    keys->status = 0;
+    keys->out = http_send(client, keys->origin, &head, &TIMEOUTS, &OPS, keys);
+    if (keys->out == NULL)
+        came_to_nothing(keys, "no memory");
+}
+
+/* ---- life ---- */
+
+static bool jwks_make_origin(struct jwks *keys, const struct config_callers_jwt *config,
+                             struct tg_problem *problem)
+{
+    struct http_origin_options options;
+    struct tls_context *tls = NULL;
+
+    http_origin_options_init(&options);
+    options.host = config->jwks.host;
+    options.port = config->jwks.port;
+    if (config->jwks.tls && tls_client_new(config->ca, NULL, NULL, &tls, problem))
+        return false;
+    options.tls = tls;
+    enum tg_err err = http_origin_new(&options, &keys->origin, problem);
+    tls_context_unref(tls);
+    return err == TG_OK;
+}
+
+static bool wants_fetch(struct jwks *keys, tg_ms now)
+{
+    pthread_mutex_lock(&keys->lock);
+    bool wanted = keys->wanted;
+    pthread_mutex_unlock(&keys->lock);
+    return wanted || now >= keys->next_at;
+}
+
+void jwks_tick(struct jwks *keys, const struct jwks_surroundings *of)
+{
+    const struct config_callers_jwt *config = of->config;
+    tg_ms now = net_loop_now(of->loop);
+    struct tg_problem problem;
+    char url[sizeof keys->url];
+
+    keys->loop = of->loop;
+    keys->refresh = config->refresh;
+    keys->log = of->log;
+    if (keys->newest != NULL && (!config->present || now - keys->state.fetched_at >= config->stale))
+        replace(keys, NULL, now);
+    if (!config->present || config->jwks.host == NULL || keys->out != NULL)
+        return;
+    snprintf(url, sizeof url, "%s://%s:%d%s %s", config->jwks.tls ? "https" : "http",
+             config->jwks.host, config->jwks.port, config->jwks.path, config->issuer);
+    if (strcmp(keys->url, url) != 0) {
+        /* Keys of another issuer say nothing about these tokens. */
+        replace(keys, NULL, now);
+        strcpy(keys->url, url);
+        http_origin_unref(keys->origin);
+        keys->origin = NULL;
+        keys->next_at = now;
+    }
+    if (keys->origin == NULL && now >= keys->next_at && !jwks_make_origin(keys, config, &problem)) {
+        came_to_nothing(keys, problem.text);
+        return;
+    }
+    if (keys->reader == NULL)
+        keys->reader = json_reader_new();
+    if (keys->origin != NULL && keys->reader != NULL && wants_fetch(keys, now))
+        jwks_fetch(keys, of->client, &config->jwks);
+}
+
+struct jwks *jwks_new(void)
+{
+    struct jwks *keys = calloc(1, sizeof *keys);
+
+    if (keys != NULL)
+        pthread_mutex_init(&keys->lock, NULL);
+    return keys;
+}
+
+void jwks_stop(struct jwks *keys)
+{
+    if (keys->out != NULL)
+        http_outbound_cancel(keys->out);
+    keys->out = NULL;
+    http_origin_unref(keys->origin);
+    keys->origin = NULL;
+}
+
+void jwks_free(struct jwks *keys)
+{
+    if (keys == NULL)
+        return;
+    assert(keys->out == NULL);
+    if (keys->newest != NULL)
+        give_back(keys, keys->newest);
+    json_reader_free(keys->reader);
+    pthread_mutex_destroy(&keys->lock);
+    free(keys);
+}
