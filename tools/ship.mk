@@ -83,7 +83,7 @@ $(RECIPES)/caddy:
 
 # Another processor: all of it cross compiled, the tests of the library under qemu, and decisions that are
 # those of this machine's program, to the byte. Debian's libraries for it are unpacked beside what is built, not
-# installed. About 20 minutes of two cores; the test that asks GLPK needs its libraries, and runs here alone.
+# installed. Seven minutes of a core; the test that asks GLPK needs its libraries, and runs here alone.
 ARM64      := $(BUILD)/arm64
 ARM64_ROOT := $(abspath $(ARM64))/root
 ARM64_LIBRARIES := libcmocka-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev libsimdjson-dev libsqlite3-dev \
