@@ -279,7 +279,8 @@ enum protect_state protect_store_answered(struct protected_call *call, enum tg_e
     return follow_run(call, state, &answer);
 }
 
-/* The tenant, if the request has a virtual key or a token of one; other credentials are the upstream's. */
+/* The tenant, if the request has a virtual key or a token of one; other credentials are the
+ * upstream's. */
 static const struct config_tenant *tenant_of(struct protected_call *call)
 {
     const struct http_head *head = &call->in->head;

@@ -36,7 +36,7 @@ struct jwks_surroundings {
     struct net_loop *loop;
     struct http_client *client;
     struct log *log;                         /* null: none */
-    const struct config_callers_jwt *config; /* of the newest generation */
+    const struct config_callers_jwt *config; /* what the newest generation says */
 };
 
 /* Fetches if it is time to. */
