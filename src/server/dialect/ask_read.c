@@ -1101,7 +1101,11 @@ static void read_reasoning(struct walk *walk, const struct field *field,
     struct json_value below;
 
     (void)field;
-    if (value->kind != JSON_OBJECT || !ask_read_push(walk, QUIET, key, value))
+    if (value->kind != JSON_OBJECT) {
+        walk_value(walk, QUIET, value);
+        return;
+    }
+    if (!ask_read_push(walk, QUIET, key, value))
         return;
     while (ask_read_next(walk, &key, &below)) {
         if (json_text_is(key, "mode") && below.kind != JSON_NULL &&
@@ -1119,7 +1123,11 @@ static void read_modalities(struct walk *walk, const struct field *field,
     struct json_value below;
 
     (void)field;
-    if (value->kind != JSON_ARRAY || !ask_read_push(walk, QUIET, key, value))
+    if (value->kind != JSON_ARRAY) {
+        walk_value(walk, QUIET, value);
+        return;
+    }
+    if (!ask_read_push(walk, QUIET, key, value))
         return;
     while (ask_read_next(walk, &key, &below)) {
         bool is_text = below.kind == JSON_STRING && json_text_is(below.string, "text");
@@ -1349,6 +1357,7 @@ static void keep_frame(struct walk *walk, const struct field *field, const struc
 {
     struct ask *ask = walk->ask;
 
+    assert(ask_read_end(walk) >= value->offset); /* its reader has walked it to its end */
     if (ask->n_frames < ASK_FRAMES)
         ask->frames[ask->n_frames] = (struct ask_frame){
             (uint32_t)value->offset, (uint32_t)(ask_read_end(walk) - value->offset),

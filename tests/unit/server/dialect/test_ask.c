@@ -622,6 +622,31 @@ static void payloads_of_files_are_told_from_others(void **state)
     }
 }
 
+/* A long body keeps where the fields are that its prompt depends on, whatever they are. */
+static void fields_of_another_type_are_within_the_body(void **state)
+{
+    static const char *const fields[] = {
+        "'reasoning':    [1,{'a':[2]}]",
+        "'modalities':    {'a':[1]}",
+        "'reasoning':    7",
+    };
+    static char body[8192], text[6000];
+
+    memset(text, 'a', sizeof text - 1);
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        struct ask_problem problem;
+        struct ask ask;
+        size_t n = (size_t)snprintf(body, sizeof body,
+                                    "{'model':'m',%s,'messages':[{'role':'user','content':'%s'}]}",
+                                    fields[i], text);
+        for (size_t k = 0; k < n; k++)
+            body[k] = body[k] == '\'' ? '"' : body[k];
+        assert_true(ask_read(*state, ENDPOINT_CHAT, body, n, n, &ask, &problem));
+        for (size_t k = 0; k < ask.n_frames && k < ASK_FRAMES; k++)
+            assert_true(ask.frames[k].at <= n && ask.frames[k].n <= n - ask.frames[k].at);
+    }
+}
+
 static void five_megabytes_of_image_are_one_image(void **state)
 {
     const char *head = "{'model':'m','messages':[{'role':'user','content':[{'type':'image_url',"
@@ -668,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_body_may_be_read_up_to_a_number_of_values),
         cmocka_unit_test(prompts_are_measured),
         cmocka_unit_test(payloads_of_files_are_told_from_others),
+        cmocka_unit_test(fields_of_another_type_are_within_the_body),
         cmocka_unit_test(five_megabytes_of_image_are_one_image),
     };
 
