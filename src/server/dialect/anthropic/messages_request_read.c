@@ -77,6 +77,23 @@ static void read_citations(struct request_walk *walk, const struct json_value *v
         body_object(walk, "citations", value, citation_fields, into);
 }
 
+/* type/subtype of RFC 2045, and no parameters: in another API it becomes a part of an address, where
+ * a comma or a semicolon would end it. */
+static bool is_media_type(struct slice type)
+{
+    size_t slashes = 0;
+
+    for (size_t i = 0; i < type.n; i++) {
+        char c = type.at[i];
+        bool token = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '+' || c == '_';
+        slashes += c == '/';
+        if (!token && (c != '/' || i == 0 || i + 1 == type.n))
+            return false;
+    }
+    return slashes == 1 || type.n == 0;
+}
+
 static void add_media(struct request_walk *walk, const struct block *block, size_t at, bool image)
 {
     struct neutral_part *part = body_part_before(walk, at, PART_MEDIA);
@@ -89,6 +106,8 @@ static void add_media(struct request_walk *walk, const struct block *block, size
     part->name = block->title;
     part->cache = block->mark.cache;
     part->ttl = block->mark.ttl;
+    if (!is_media_type(block->media_type))
+        body_fail(walk, "media_type", "'media_type' must be a type such as image/png.");
     if (slice_equal(block->source_type, SLICE("base64"))) {
         part->source = SOURCE_INLINE;
         part->text = block->source_data;

@@ -147,6 +147,24 @@ static void calls_of_a_turn_that_share_an_id_are_refused(void **state)
     "{'model':'m','max_tokens':5,'messages':[{'role':'user','content':[{'type':'" \
     "image','source':{'type':" source "}}]}]}"
 
+/* It would end the address that it becomes a part of: found by fuzzing. */
+static void a_media_type_is_one(void **state)
+{
+    static const char *const others[] = {
+        IMAGE_OF("'base64','media_type':'image/png,','data':'QQ=='"),
+        IMAGE_OF("'base64','media_type':'image/png;x=y','data':'QQ=='"),
+        IMAGE_OF("'base64','media_type':'image/','data':'QQ=='"),
+        IMAGE_OF("'base64','media_type':'/png','data':'QQ=='"),
+        IMAGE_OF("'base64','media_type':'image/p/ng','data':'QQ=='"),
+    };
+    struct dialect_case *c = *state;
+
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        assert_null(dialect_request(c, A, C, others[i]));
+        assert_string_equal(c->problem.param, "media_type");
+    }
+}
+
 /* It is reserved as an image, so it has to be one. */
 static void an_image_is_an_image(void **state)
 {
@@ -633,6 +651,7 @@ int main(void)
         cmocka_unit_test(arguments_that_are_no_object_are_wrapped_in_one),
         cmocka_unit_test(calls_without_result_are_refused),
         cmocka_unit_test(calls_of_a_turn_that_share_an_id_are_refused),
+        cmocka_unit_test(a_media_type_is_one),
         cmocka_unit_test(an_image_is_an_image),
         cmocka_unit_test(a_choice_names_no_more_tools_than_can_be_looked_for),
         unit_test_titled("18 long names are cut and stay apart",
