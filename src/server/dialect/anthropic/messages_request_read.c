@@ -77,8 +77,8 @@ static void read_citations(struct request_walk *walk, const struct json_value *v
         body_object(walk, "citations", value, citation_fields, into);
 }
 
-/* type/subtype of RFC 2045, and no parameters: in another API it becomes a part of an address, where
- * a comma or a semicolon would end it. */
+/* type/subtype of RFC 2045, and no parameters: in another API it becomes a part of an address,
+ * where a comma or a semicolon would end it. */
 static bool is_media_type(struct slice type)
 {
     size_t slashes = 0;
