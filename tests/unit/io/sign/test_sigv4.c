@@ -101,7 +101,7 @@ static const struct {
 
 static void a_call_of_a_model_is_signed_as_the_sdks_do(void **state)
 {
-    const struct slice pieces[] = {{BODY, 20}, {BODY + 20, sizeof BODY - 21}};
+    const struct slice pieces[] = {{BODY, 20}, {&BODY[20], sizeof BODY - 21}};
     char digits[64], signature[SIGV4_SIGNATURE_BYTES];
 
     (void)state;

@@ -774,7 +774,7 @@ static void bound_and_refuse(tg_ms waited, const char *reply)
 static void a_call_does_with_less_than_it_asked_for(void **state)
 {
     (void)state;
-    bound_and_refuse(25, BIG_REPLY);
+    bound_and_refuse(200, BIG_REPLY);
     expect_state(CALL_AT_MONEY);
     int64_t most = (630 - BIG_MICRO - client.call->attempt.bound.input) / 2;
     assert_int_equal(call_kit.money_asked->call.money, client.call->attempt.bound.input + 2 * most);
@@ -806,7 +806,7 @@ static void a_call_asks_for_less_once(void **state)
 static void a_call_that_has_waited_long_does_not_ask_again(void **state)
 {
     (void)state;
-    bound_and_refuse(26, BIG_REPLY);
+    bound_and_refuse(201, BIG_REPLY);
     expect_state(CALL_OVER);
     call_client_gone(&client, HTTP_DONE);
     call_client_gone(&other, HTTP_DONE);
@@ -845,7 +845,7 @@ static void a_bound_of_the_client_is_not_made_shorter(void **state)
 
 /* ---- keys at the store ---- */
 
-/* What is left for the key of the time that limits and money may take, 25 and 20 ms. */
+/* What is left for the key of the time that limits and money may take, 200 and 160 ms. */
 static void a_key_is_waited_for_as_long_as_there_is_time(void **state)
 {
     const struct call_kit_config config = {.remote = true};
@@ -858,15 +858,15 @@ static void a_key_is_waited_for_as_long_as_there_is_time(void **state)
     call_kit_answer_limits(REMOTE_SAYS_YES);
     call_kit_pass(4);
     call_kit_answer_money(REMOTE_SAYS_YES);
-    assert_int_equal(call_kit.patience, 25 + 20 - 3 - 4);
+    assert_int_equal(call_kit.patience, 200 + 160 - 3 - 4);
     call_kit_pass(5);
     call_kit_answer_key(REMOTE_SAYS_NO); /* and another key: */
-    assert_int_equal(call_kit.patience, 25 + 20 - 3 - 4 - 5);
+    assert_int_equal(call_kit.patience, 200 + 160 - 3 - 4 - 5);
     call_kit_answer_key(REMOTE_SAYS_YES);
     call_out_reply(call_kit_out(), 503, JSON, "{}");
     call_kit_pass(call_kit.last_timer); /* a new attempt has its whole time */
     call_kit_answer_money(REMOTE_SAYS_YES);
-    assert_int_equal(call_kit.patience, 25 + 20);
+    assert_int_equal(call_kit.patience, 200 + 160);
     call_client_gone(&client, HTTP_HANGUP);
     end();
 }
