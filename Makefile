@@ -391,7 +391,7 @@ $(B)/tollgate: $(if $(DECIDING),$(B)/obj/src/cli/main.o $(B)/libdaemon.a,$(DAEMO
 	$(link) $(DAEMON_LIBS)
 $(B)/obj/src/cli/main.o: PIE += $(if $(DECIDING),-DDECIDING_COMMANDS)
 
-$(LOAD): $(B)/tools/%: $(B)/obj/bench/%.o $(B)/obj/bench/load_kit.o
+$(LOAD): $(B)/tools/%: $(B)/obj/bench/%.o $(B)/obj/bench/load_kit.o $(B)/libparts.a
 	$(call say,ld,$@)
 	$(link) -lm
 

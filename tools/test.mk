@@ -106,13 +106,13 @@ fuzz:
 
 # All variants that `make test` needs, side by side.
 .PHONY: test-variants variant-release variant-clang variant-asan variant-tsan variant-fuzz \
-        variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers e2e
+        variant-ship $(GOLDEN:%=variant-%) unit-programs thread-programs fuzzers load-programs e2e
 test-variants: variant-release variant-clang variant-asan variant-tsan variant-fuzz variant-ship \
                $(GOLDEN:%=variant-%)
 variant-release:          ; @$(MAKE) VARIANT=release all tests $(E2E_MODULES)/installed $(E2E_MODULES)/python/installed $(VALIDATORS)/installed $(SITE_TOOLS)/installed \
                           $(PYTHON_TOOLS)/installed
 variant-clang:            ; @$(MAKE) VARIANT=clang WERROR=1 all unit-programs
-variant-ship:             ; @$(MAKE) VARIANT=ship all
+variant-ship:             ; @$(MAKE) VARIANT=ship all load-programs
 variant-asan:
 	@$(MAKE) VARIANT=asan unit-programs thread-programs $(BUILD)/asan/tollgate
 variant-tsan:             ; @$(MAKE) VARIANT=tsan thread-programs
@@ -122,6 +122,8 @@ $(GOLDEN:%=variant-%):    ; @$(MAKE) VARIANT=$(@:variant-%=%) $(BUILD)/$(@:varia
 unit-programs: $(UNIT) ; @:
 thread-programs: $(THREAD) $(call programs,$(B),$(UNIT_THREAD_SRC)) ; @:
 fuzzers: $(FUZZ) ; @:
+# What `make bench` and `make soak` put load on with: no test runs it, but it has to link.
+load-programs: $(LOAD) ; @:
 
 # First threads, which meet in new ways on every run: the thread tests again and again, plain and under
 # TSan, each told by TG_SOAK=1 to take its long form. Then the gateway, between clients that are hard to
