@@ -3,17 +3,19 @@
  *     load_upstream [PORT]       says "listening on 127.0.0.1:PORT" and runs until it is killed
  *
  * `tollgate mock` reads, checks, counts and scripts; beside a gateway it would be the bottleneck.
- * This one finds the end of a request and sends bytes that it made before. The model decides:
+ * This one finds the end of a request and sends bytes that it made before: Anthropic's to a call of
+ * /v1/messages, those of OpenAI's chats to all others. The model decides:
  *
- *     bench          a reply at once; with "stream":true, 64 events and one of usage, each of
- *                    which is a write of its own, as a provider's are
+ *     bench          a reply at once; with "stream":true, 64 events with text, each of which is a
+ *                    write of its own, as a provider's are, between those that open and end it
  *     bench-slow     a reply after 20 ms
- *     bench-held     a first event, then nothing
+ *     bench-held     a first event with text, then nothing
  *     bench-flood    4 MiB of events, as fast as they are taken
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,18 @@ enum {
 };
 #define SLOW_NS (20 * INT64_C(1000000))
 
+/* Bytes of replies, made before the first call. */
+struct bytes {
+    size_t n;
+    char at[2048];
+};
+
+/* What calls of a dialect are answered: a whole reply, or the head of a stream, what opens it, a
+ * text as often as wanted, and its end. */
+struct replies {
+    struct bytes whole, head, open, text, end;
+};
+
 struct conn {
     int fd;
     size_t n;      /* bytes of the request */
@@ -46,6 +60,7 @@ struct conn {
 /* Replies that wait; all wait equally long, so the first is the first to go. */
 struct slow {
     struct conn *conn;
+    const struct bytes *reply;
     uint64_t life;
     int64_t at;
 };
@@ -56,50 +71,99 @@ struct upstream {
     uint64_t lives;
     struct slow ring[SLOW_RING];
     size_t first, last;
-    char chat[1024], head[256], event[512], end[1024], flood[FLOOD_PIECE + 16];
-    size_t chat_n, head_n, event_n, end_n, flood_n;
+    struct replies chat, messages;
+    size_t flood_n;
+    char flood[FLOOD_PIECE + 16];
 };
 
 /* ---- what is sent ---- */
 
-static size_t chunk(char *text, size_t size, const char *data)
+__attribute__((format(printf, 2, 3))) static void put(struct bytes *bytes, const char *format, ...)
 {
-    return (size_t)snprintf(text, size, "%zx\r\n%s\r\n", strlen(data), data);
+    size_t room = sizeof bytes->at - bytes->n;
+    va_list list;
+
+    va_start(list, format);
+    int n = vsnprintf(bytes->at + bytes->n, room, format, list);
+    va_end(list);
+    if (n < 0 || (size_t)n >= room)
+        load_die("a reply of more than %zu bytes", sizeof bytes->at);
+    bytes->n += (size_t)n;
 }
 
-static void make_replies(struct upstream *up)
+static void put_chunk(struct bytes *bytes, const char *data)
 {
-    static const char BODY[] =
-        "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1,\"model\":\"bench\","
-        "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Nobody "
-        "did.\"},"
-        "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":50,\"completion_tokens\":4,"
-        "\"total_tokens\":54}}";
-    static const char EVENT[] =
-        "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
-        "\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" angel\"},"
-        "\"finish_reason\":null}],\"usage\":null}\n\n";
-    static const char LAST[] =
-        "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
-        "\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":50,"
-        "\"completion_tokens\":64,\"total_tokens\":114}}\n\ndata: [DONE]\n\n";
+    put(bytes, "%zx\r\n%s\r\n", strlen(data), data);
+}
+
+static void make_heads(struct replies *replies, const char *body)
+{
+    put(&replies->whole,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+        strlen(body), body);
+    put(&replies->head, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                        "Transfer-Encoding: chunked\r\n\r\n");
+}
+
+static void make_chat(struct replies *chat)
+{
+    make_heads(chat,
+               "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1,"
+               "\"model\":\"bench\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
+               "\"content\":\"Nobody did.\"},\"finish_reason\":\"stop\"}],"
+               "\"usage\":{\"prompt_tokens\":50,\"completion_tokens\":4,\"total_tokens\":54}}");
+    put_chunk(&chat->text,
+              "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
+              "\"model\":\"bench\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" angel\"},"
+              "\"finish_reason\":null}],\"usage\":null}\n\n");
+    put_chunk(&chat->end,
+              "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,"
+              "\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":50,"
+              "\"completion_tokens\":64,\"total_tokens\":114}}\n\ndata: [DONE]\n\n");
+    put(&chat->end, "0\r\n\r\n");
+}
+
+/* The same texts and counts in Anthropic's form, which has more events around them. */
+static void make_messages(struct replies *messages)
+{
+#define MESSAGE                                                                                    \
+    "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"bench\","           \
+    "\"content\":"
+#define INPUT "\"input_tokens\":50,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,"
+    make_heads(messages, MESSAGE "[{\"type\":\"text\",\"text\":\"Nobody did.\"}],"
+                                 "\"stop_reason\":\"end_turn\",\"stop_sequence\":null,"
+                                 "\"usage\":{" INPUT "\"output_tokens\":4}}");
+    put_chunk(&messages->open,
+              "event: message_start\ndata: {\"type\":\"message_start\",\"message\":" MESSAGE
+              "[],\"stop_reason\":null,\"stop_sequence\":null,"
+              "\"usage\":{" INPUT "\"output_tokens\":1}}}\n\n");
+    put_chunk(&messages->open,
+              "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
+              "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n");
+    put_chunk(&messages->open, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    put_chunk(&messages->text,
+              "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"
+              "\"delta\":{\"type\":\"text_delta\",\"text\":\" angel\"}}\n\n");
+    put_chunk(&messages->end,
+              "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n");
+    put_chunk(&messages->end, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":"
+                              "{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},"
+                              "\"usage\":{\"output_tokens\":64}}\n\n");
+    put_chunk(&messages->end, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+    put(&messages->end, "0\r\n\r\n");
+#undef MESSAGE
+#undef INPUT
+}
+
+static void make_flood(struct upstream *up)
+{
     char filling[FLOOD_PIECE];
 
-    up->chat_n = (size_t)snprintf(up->chat, sizeof up->chat,
-                                  "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                                  "Content-Length: %zu\r\n\r\n%s",
-                                  sizeof BODY - 1, BODY);
-    up->head_n = (size_t)snprintf(up->head, sizeof up->head,
-                                  "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-                                  "Transfer-Encoding: chunked\r\n\r\n");
-    up->event_n = chunk(up->event, sizeof up->event, EVENT);
-    up->end_n = chunk(up->end, sizeof up->end - 8, LAST);
-    memcpy(up->end + up->end_n, "0\r\n\r\n", 5);
-    up->end_n += 5;
     memset(filling, 'x', sizeof filling);
     memcpy(filling, "data: \"", 7);
     memcpy(filling + FLOOD_PIECE - 16, "\"\n\n", 4);
-    up->flood_n = chunk(up->flood, sizeof up->flood, filling);
+    up->flood_n =
+        (size_t)snprintf(up->flood, sizeof up->flood, "%zx\r\n%s\r\n", strlen(filling), filling);
 }
 
 /* ---- connections ---- */
@@ -113,21 +177,23 @@ static void hang_up(struct upstream *up, struct conn *conn)
     up->spare = conn;
 }
 
-static bool load_upstream_say(struct upstream *up, struct conn *conn, const char *data, size_t n)
+/* True without bytes, too. */
+static bool load_upstream_say(struct upstream *up, struct conn *conn, const struct bytes *bytes)
 {
-    if (send(conn->fd, data, n, MSG_NOSIGNAL) == (ssize_t)n)
+    if (bytes->n == 0 || send(conn->fd, bytes->at, bytes->n, MSG_NOSIGNAL) == (ssize_t)bytes->n)
         return true;
     hang_up(up, conn);
     return false;
 }
 
-static bool stream(struct upstream *up, struct conn *conn)
+static bool stream(struct upstream *up, struct conn *conn, const struct replies *replies, int texts)
 {
-    bool there = load_upstream_say(up, conn, up->head, up->head_n);
+    bool there =
+        load_upstream_say(up, conn, &replies->head) && load_upstream_say(up, conn, &replies->open);
 
-    for (int i = 0; there && i < EVENTS; i++)
-        there = load_upstream_say(up, conn, up->event, up->event_n);
-    return there && load_upstream_say(up, conn, up->end, up->end_n);
+    for (int i = 0; there && i < texts; i++)
+        there = load_upstream_say(up, conn, &replies->text);
+    return there;
 }
 
 /* One piece after the other until the other side is full; the rest of a piece is kept by its
@@ -151,35 +217,37 @@ static void flood(struct upstream *up, struct conn *conn)
     hang_up(up, conn);
 }
 
-static void reply_later(struct upstream *up, struct conn *conn)
+static void reply_later(struct upstream *up, struct conn *conn, const struct bytes *reply)
 {
     if (up->last - up->first == SLOW_RING)
         load_die("more than %d replies wait", SLOW_RING);
-    up->ring[up->last++ % SLOW_RING] = (struct slow){conn, conn->life, load_now() + SLOW_NS};
+    up->ring[up->last++ % SLOW_RING] = (struct slow){conn, reply, conn->life, load_now() + SLOW_NS};
 }
 
 static bool reply(struct upstream *up, struct conn *conn, const char *body)
 {
+    static const char MESSAGES[] = "POST /v1/messages ";
+    bool chat = strncmp(conn->buffer, MESSAGES, sizeof MESSAGES - 1) != 0;
+    const struct replies *replies = chat ? &up->chat : &up->messages;
     const char *model = strstr(body, "\"model\":\"bench");
     const char *kind = model ? model + strlen("\"model\":\"bench") : "";
 
     if (strncmp(kind, "-slow", 5) == 0) {
-        reply_later(up, conn);
+        reply_later(up, conn, &replies->whole);
         return true;
     }
     if (strncmp(kind, "-held", 5) == 0)
-        return load_upstream_say(up, conn, up->head, up->head_n) &&
-               load_upstream_say(up, conn, up->event, up->event_n);
+        return stream(up, conn, replies, 1);
     if (strncmp(kind, "-flood", 6) == 0) {
-        if (!load_upstream_say(up, conn, up->head, up->head_n))
+        if (!load_upstream_say(up, conn, &replies->head))
             return false;
         conn->flood = FLOOD_BYTES;
         flood(up, conn);
         return false;
     }
     if (strstr(body, "\"stream\":true"))
-        return stream(up, conn);
-    return load_upstream_say(up, conn, up->chat, up->chat_n);
+        return stream(up, conn, replies, EVENTS) && load_upstream_say(up, conn, &replies->end);
+    return load_upstream_say(up, conn, &replies->whole);
 }
 
 /* Bytes of the request at the beginning of the buffer; 0: not all there. */
@@ -240,7 +308,7 @@ static void send_slow(struct upstream *up)
     for (; up->first < up->last && up->ring[up->first % SLOW_RING].at <= now; up->first++) {
         struct slow *slow = &up->ring[up->first % SLOW_RING];
         if (slow->conn->life == slow->life)
-            load_upstream_say(up, slow->conn, up->chat, up->chat_n);
+            load_upstream_say(up, slow->conn, slow->reply);
     }
 }
 
@@ -265,7 +333,9 @@ int main(int argc, char **argv)
     uint16_t port = argc > 1 ? (uint16_t)load_number("PORT", argv[1], 0, 65535) : 0;
 
     load_raise_descriptors();
-    make_replies(&up);
+    make_chat(&up.chat);
+    make_messages(&up.messages);
+    make_flood(&up);
     up.poll = load_poll_new();
     up.listener = load_listen(&port);
     load_poll_add(up.poll, up.listener, EPOLLIN, NULL);
