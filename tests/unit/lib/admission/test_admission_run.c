@@ -561,6 +561,25 @@ static void without_a_gate_the_store_alone_decides(void **state)
     owner_close(&owner, NOW);
 }
 
+/* A store alone is asked for the call's cost; for nothing where there is no call. */
+static void without_a_gate_the_charge_is_what_the_call_costs(void **state)
+{
+    struct owner owner;
+
+    (void)state;
+    owner_open(&owner, true);
+    owner.run.gate = NULL;
+    owner.says = SAYS_LATER;
+    owner.call.debit.cost = 42;
+    assert_int_equal(admission_run_admit(&owner.run, NOW, &owner.answer), ADMISSION_ASKING);
+    assert_int_equal(owner.run.charge, 42);
+    owner_end(&owner, NOW, TG_OUTCOME_CANCELLED);
+    owner.run.call = NULL;
+    assert_int_equal(admission_run_admit(&owner.run, NOW, &owner.answer), ADMISSION_ASKING);
+    assert_int_equal(owner.run.charge, 0);
+    owner_close(&owner, NOW);
+}
+
 /* Every axis of the store's answer is in the run's, and what a shadow would have refused. */
 static void without_a_gate_the_answer_has_every_axis(void **state)
 {
@@ -694,6 +713,7 @@ int main(void)
         cmocka_unit_test(lease_that_is_handed_over_outlives_its_run),
         cmocka_unit_test(renewal_moves_the_end_of_the_lease),
         cmocka_unit_test(without_a_gate_the_store_alone_decides),
+        cmocka_unit_test(without_a_gate_the_charge_is_what_the_call_costs),
         cmocka_unit_test(without_a_gate_the_answer_has_every_axis),
         cmocka_unit_test(owner_without_functions_looks_at_the_run),
         cmocka_unit_test(error_of_the_gate_holds_nothing),

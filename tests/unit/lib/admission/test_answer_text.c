@@ -193,6 +193,8 @@ static void a_limiter_says_how_much_in_what_time(void **state)
         {"gcra:limit=20000,period=86400000", "20000 u a day"},
         {"gcra:limit=2,period=120", "2 u every 120 ms"},
         {"token_bucket:capacity=50000,refill=833.3333333333334", "50000 u a minute"},
+        /* A 60th of 31 is no number of binary digits: 60 of it are 31 and 4e-15. */
+        {"token_bucket:capacity=31,refill=0.5166666666666667", "31 u a minute"},
         {"token_bucket:capacity=100000,refill=1667", "1667 u a second, at most 100000"},
         {"token_bucket:capacity=5,refill=0.12345", "0.12345 u a second, at most 5"},
         {"token_bucket:capacity=10,refill=5", "5 u a second, at most 10"},

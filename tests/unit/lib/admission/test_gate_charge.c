@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gate_kit.h"
+#include "lib/admission/gate.h"
 
 enum { NOW = 1000000,
        STORE_BYTES = 1 << 22 };
@@ -200,6 +201,111 @@ static void as_many_kinds_are_remembered_as_there_may_be(void **state)
     close_kit(&kit);
 }
 
+static void bounds_of_a_factor_that_are_none_are_an_error(void **state)
+{
+    static const struct tg_factor wrong[] = {
+        {0.5, 0.6, 1},
+        {1.5, 0.6, 1.2},
+        {1, TG_FACTOR_MIN / 2, 1.2},
+        {1, 0.6, TG_FACTOR_MAX * 2},
+    };
+    struct kit kit;
+    struct tg_answer answer;
+    (void)state;
+
+    open_kit(&kit, LARGE, 0, 100);
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        kit.call.factor = wrong[i];
+        assert_int_equal(tg_gate_admit(kit.gate, &kit.call, 0, NOW, &answer), TG_ERR_INVALID);
+    }
+    close_kit(&kit);
+}
+
+/* Two overdrafts need two places in a table of three that is full of what was learned. */
+static void the_table_never_holds_more_than_it_may(void **state)
+{
+    struct kit kit;
+    struct tg_scope scopes[2];
+    (void)state;
+
+    open_kit(&kit, LARGE, 1000000, 3);
+    scopes[0] = kit.scope;
+    scopes[1] = scope_of(kit.set, "parent");
+    static const char *const names[] = {"one", "two", "model"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        kit.call.like = names[i];
+        kit.call.like_bytes = strlen(names[i]);
+        teach(&kit, 1, 1000, 100);
+    }
+    assert_int_equal(kit.gate->charges.table.n, 3);
+    kit.call.debit = (struct tg_debit){.scopes = scopes, .n_scopes = 2, .cost = 1000};
+    tg_lease lease = must_allow(kit.gate, &kit.call, NOW);
+    assert_int_equal(charges_drawn(&kit.gate->charges), 2 * 180); /* 1000 - 820, of each */
+    assert_in_range(kit.gate->charges.table.n, 2, 3);
+    assert_true(finish(kit.gate, lease, NOW));
+    assert_int_equal(charges_drawn(&kit.gate->charges), 0);
+    close_kit(&kit);
+}
+
+/* The one place is the tenant's, whose call is under way: another one learns nothing meanwhile. */
+static void what_is_drawn_on_is_not_forgotten(void **state)
+{
+    struct kit kit;
+    struct tg_scope other;
+    (void)state;
+
+    open_kit(&kit, LARGE, 1000000, 1);
+    kit.call.like = NULL;
+    teach(&kit, 1, 1000, 100);
+    expect_factor(&kit, 0.82);
+    tg_lease lease = must_allow(kit.gate, &kit.call, NOW);
+    assert_int_equal(charges_drawn(&kit.gate->charges), 180);
+    other = scope_of(kit.set, "other");
+    kit.call.debit = debit_of(&other, 1000);
+    teach(&kit, 1, 1000, 100);
+    expect_factor(&kit, 1);
+    kit.call.debit = debit_of(&kit.scope, 1000);
+    expect_factor(&kit, 0.82);
+    assert_true(finish(kit.gate, lease, NOW));
+    kit.call.debit = debit_of(&other, 1000);
+    teach(&kit, 1, 1000, 100); /* now it may */
+    expect_factor(&kit, 0.82);
+    close_kit(&kit);
+}
+
+static int64_t left(const struct kit *kit)
+{
+    return must_peek(kit->store, kit->set, "tenant", 0, NOW).remaining;
+}
+
+/* A release that was not initialized, but set to zeros: a zero is not given, and so the charge and
+ * the sample stand. What was given counts. */
+static void zeros_of_a_release_say_nothing(void **state)
+{
+    struct tg_release release, zeros = {.outcome = TG_OUTCOME_OK};
+    struct kit kit;
+    (void)state;
+
+    tg_release_init(&release);
+    assert_int_equal(release.outcome, TG_OUTCOME_OK);
+    assert_true(release.sample_ms == -1);
+    assert_int_equal(release.actual, -1);
+    assert_int_equal(release.work, -1);
+    open_kit(&kit, LARGE, 0, 0);
+    int64_t all = left(&kit);
+    assert_true(tg_gate_release(kit.gate, must_allow(kit.gate, &kit.call, NOW), NOW, &zeros));
+    assert_int_equal(left(&kit), all - 1000);
+    zeros.actual = 300;
+    assert_true(tg_gate_release(kit.gate, must_allow(kit.gate, &kit.call, NOW), NOW, &zeros));
+    assert_int_equal(left(&kit), all - 1300);
+    tg_lease lease = must_allow(kit.gate, &kit.call, NOW);
+    release.struct_size = 1;
+    assert_false(tg_gate_release(kit.gate, lease, NOW, &release)); /* the lease stays */
+    assert_true(tg_gate_release(kit.gate, lease, NOW, NULL));
+    assert_int_equal(left(&kit), all - 2300);
+    close_kit(&kit);
+}
+
 /* Whoever has brought his factor down gets no more at once than the overdraft says. */
 static void a_burst_is_bounded_by_the_overdraft(void **state)
 {
@@ -305,6 +411,10 @@ int main(void)
         cmocka_unit_test(nobody_teaches_the_gate_about_others),
         cmocka_unit_test(new_settings_keep_what_was_learned),
         cmocka_unit_test(as_many_kinds_are_remembered_as_there_may_be),
+        cmocka_unit_test(bounds_of_a_factor_that_are_none_are_an_error),
+        cmocka_unit_test(the_table_never_holds_more_than_it_may),
+        cmocka_unit_test(what_is_drawn_on_is_not_forgotten),
+        cmocka_unit_test(zeros_of_a_release_say_nothing),
         cmocka_unit_test(a_burst_is_bounded_by_the_overdraft),
         cmocka_unit_test(never_is_said_by_what_is_asked_for),
         cmocka_unit_test(a_limit_is_used_in_full),

@@ -393,6 +393,78 @@ static void many_tenants_leave_no_order_behind(void **state)
     tg_gate_free(gate);
 }
 
+/* ---- by what calls did ---- */
+
+/* Tenants a and b have two calls each; some state their work. */
+struct turns {
+    struct gate_log log;
+    struct tg_gate *gate;
+    tg_lease first;
+    struct tg_call calls[4];
+    tg_lease leases[4];
+};
+
+static void turns_open(struct turns *t, const char *tenants, int64_t work, tg_ms now)
+{
+    struct tg_gate_config config = one_slot(&t->log);
+    struct tg_call call = call_of(TG_PRIORITY_HIGH);
+
+    *t = (struct turns){.gate = must_gate(&config)};
+    t->first = must_allow(t->gate, &call, now);
+    for (int i = 0; i < 4; i++) {
+        t->calls[i] = call_waiting(TG_PRIORITY_NORMAL, i);
+        t->calls[i].work = work;
+        call_set_tenant(&t->calls[i], tenants[i] == 'a' ? "a" : "b", 1);
+        t->leases[i] = must_queue(t->gate, &t->calls[i], now);
+    }
+}
+
+/* The slot was given to this call, which is admitted. */
+static void turns_expect(struct turns *t, int who, tg_ms now)
+{
+    assert_int_equal(next_woken(&t->log), who);
+    assert_true(
+        must_resume(t->gate, t->leases[who], &t->calls[who], now).decision.allowed);
+}
+
+/* A call that states no work is charged the time that it held its slot: a has had 1000 ms and b 10,
+ * so b is next, though a's call came first. */
+static void a_turn_costs_the_time_that_the_slot_was_held(void **state)
+{
+    static struct turns t;
+    (void)state;
+
+    turns_open(&t, "abab", 0, 1);
+    assert_true(finish_as(t.gate, t.first, 11, TG_OUTCOME_CANCELLED));
+    turns_expect(&t, 0, 11);
+    assert_true(finish(t.gate, t.leases[0], 1011));
+    turns_expect(&t, 1, 1011);
+    assert_true(finish(t.gate, t.leases[1], 1021));
+    turns_expect(&t, 3, 1021);
+    assert_true(finish(t.gate, t.leases[3], 1031));
+    turns_expect(&t, 2, 1031);
+    tg_gate_free(t.gate);
+}
+
+/* All state 1000. The first call of a is gone when its turn comes, and has cost 1; b's has cost
+ * 1000. So a's second is next, though both of b's came before it. */
+static void a_turn_that_nobody_took_costs_next_to_nothing(void **state)
+{
+    static struct turns t;
+    (void)state;
+
+    turns_open(&t, "abba", 1000, NOW);
+    assert_true(finish_as(t.gate, t.first, NOW, TG_OUTCOME_CANCELLED));
+    assert_int_equal(next_woken(&t.log), 0);
+    assert_true(finish_as(t.gate, t.leases[0], NOW, TG_OUTCOME_CANCELLED));
+    turns_expect(&t, 1, NOW);
+    assert_true(finish(t.gate, t.leases[1], NOW));
+    turns_expect(&t, 3, NOW);
+    assert_true(finish(t.gate, t.leases[3], NOW));
+    turns_expect(&t, 2, NOW);
+    tg_gate_free(t.gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +481,8 @@ int main(void)
         cmocka_unit_test(the_least_weight_spoils_nothing_for_the_others),
         cmocka_unit_test(without_a_tenant_the_peer_is_who_waits),
         cmocka_unit_test(many_tenants_leave_no_order_behind),
+        cmocka_unit_test(a_turn_costs_the_time_that_the_slot_was_held),
+        cmocka_unit_test(a_turn_that_nobody_took_costs_next_to_nothing),
     };
     return cmocka_run_group_tests_name("gate_fairness", tests, NULL, NULL);
 }

@@ -60,6 +60,39 @@ static void laws_that_learn_nothing_estimate_nothing(void **state)
     tg_gate_free(gate);
 }
 
+/* DESIGN 3: a refusal by memory or peers is {.., 0, now, 100}, and a peek says the same. */
+static void a_peek_that_refuses_says_what_the_refusal_will(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config(&log);
+    struct tg_call a = call_from(TG_PRIORITY_LOW, "a");
+    struct tg_answer said;
+    (void)state;
+
+    config.peers.on = config.memory.on = true;
+    config.peers.limit = 2;
+    struct tg_gate *gate = must_gate(&config);
+    must_allow(gate, &a, NOW);
+    assert_int_equal(tg_gate_peek(gate, &a, NOW, &said), TG_OK);
+    assert_true(said.decision.allowed);
+    must_allow(gate, &a, NOW);
+    assert_int_equal(tg_gate_peek(gate, &a, NOW + 5, &said), TG_OK);
+    assert_int_equal(said.reason, TG_REASON_PEER_LIMIT);
+    expect_decision("peer", said.decision, DENIED(2, 0, NOW + 5, 100));
+    a.peer_limit = 1; /* its own goes before the gate's */
+    assert_int_equal(tg_gate_peek(gate, &a, NOW + 5, &said), TG_OK);
+    expect_decision("peer's own", said.decision, DENIED(1, 0, NOW + 5, 100));
+    a.peer_limit = 3;
+    assert_int_equal(tg_gate_peek(gate, &a, NOW + 5, &said), TG_OK);
+    assert_true(said.decision.allowed);
+    tg_gate_set_memory(gate, 0.9);
+    assert_int_equal(tg_gate_peek(gate, &a, NOW + 6, &said), TG_OK);
+    assert_int_equal(said.reason, TG_REASON_MEMORY_PRESSURE);
+    assert_true(said.memory_used == 0.9);
+    expect_decision("memory", said.decision, DENIED(TG_NUMBER_MAX, 0, NOW + 6, 100));
+    tg_gate_free(gate);
+}
+
 /* Calls of one window at once, each of which takes so many ms. */
 static void run_window(struct tg_gate *gate, tg_ms from, int calls, double ms)
 {
@@ -121,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_peer_is_counted_waiting_and_running_by_its_name),
         cmocka_unit_test(peers_beyond_the_bound_have_no_count_of_their_own),
         cmocka_unit_test(laws_that_learn_nothing_estimate_nothing),
+        cmocka_unit_test(a_peek_that_refuses_says_what_the_refusal_will),
         cmocka_unit_test(vegas_tells_how_many_wait),
         cmocka_unit_test(memory_is_unknown_until_it_is_told),
     };

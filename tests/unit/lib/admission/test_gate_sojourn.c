@@ -189,6 +189,72 @@ static void a_call_is_refused_when_its_own_deadline_cannot_be_met(void **state)
     tg_gate_free(b.gate);
 }
 
+/* An overloaded class with a law that hears of first bytes holds a call for 3 x base = 240 ms. */
+static void first_bytes_hold_a_call_for_three_times_the_base(void **state)
+{
+    static struct bounded b;
+    (void)state;
+
+    bounded_open(&b);
+    learn(b.gate, 100, 80, true);
+    bounded_queue(&b, "t", NOW);
+    tg_gate_tick(b.gate, NOW + 240);
+    assert_int_equal(next_woken(&b.log), -1);
+    tg_gate_tick(b.gate, NOW + 241);
+    expect_refused(&b, 0, NOW + 241);
+    tg_gate_free(b.gate);
+}
+
+/* The one slot comes free every 1000 ms. So a call is held for 4 x 1000 ms and not for 5 x 100, and
+ * for 2 x 1000 ms once its class is over. */
+static void a_call_is_held_for_as_long_as_slots_take_to_come_free(void **state)
+{
+    static struct bounded b;
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    const tg_ms from = NOW + 1000;
+    (void)state;
+
+    bounded_open(&b);
+    assert_true(finish(b.gate, b.running, from));
+    b.running = must_allow(b.gate, &call, from);
+    bounded_queue(&b, "t", from);
+    bounded_queue(&b, "t", from + 2000);
+    tg_gate_tick(b.gate, from + 4000);
+    assert_int_equal(next_woken(&b.log), -1);
+    tg_gate_tick(b.gate, from + 4001); /* over, and not empty for more than 5 means */
+    expect_refused(&b, 0, from + 4001);
+    expect_refused(&b, 1, from + 4001);
+    bounded_queue(&b, "t", from + 4001); /* at once again: it is still over, but not for 500 ms */
+    bounded_queue(&b, "t", from + 4400);
+    tg_gate_tick(b.gate, from + 6001);
+    assert_int_equal(next_woken(&b.log), -1);
+    tg_gate_tick(b.gate, from + 6002);
+    expect_refused(&b, 2, from + 6002);
+    tg_gate_tick(b.gate, from + 6400);
+    assert_int_equal(next_woken(&b.log), -1);
+    tg_gate_free(b.gate);
+}
+
+/* A mean without a base, or a base without a mean, bounds nothing: the wait of the configuration
+ * counts, which is 10 x 1000 ms before a call has ended. */
+static void half_of_what_a_law_learns_bounds_nothing(void **state)
+{
+    static const double known[][2] = {{100, 0}, {0, 80}};
+    static struct bounded b;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        bounded_open(&b);
+        learn(b.gate, known[i][0], known[i][1], false);
+        bounded_queue(&b, "t", NOW);
+        tg_gate_tick(b.gate, NOW + 9999);
+        assert_int_equal(next_woken(&b.log), -1);
+        tg_gate_tick(b.gate, NOW + 10000);
+        expect_refused(&b, 0, NOW + 10000);
+        tg_gate_free(b.gate);
+    }
+}
+
 /* ---- classes ---- */
 
 /* Calls hold their slots for 5 s, and the law hears of 0.3 s to the first byte: by that a call is
@@ -243,6 +309,9 @@ int main(void)
         cmocka_unit_test(another_law_puts_an_end_to_it),
         cmocka_unit_test(tenants_share_also_while_it_is_over),
         cmocka_unit_test(a_call_is_refused_when_its_own_deadline_cannot_be_met),
+        cmocka_unit_test(first_bytes_hold_a_call_for_three_times_the_base),
+        cmocka_unit_test(a_call_is_held_for_as_long_as_slots_take_to_come_free),
+        cmocka_unit_test(half_of_what_a_law_learns_bounds_nothing),
         cmocka_unit_test(a_class_that_is_not_overloaded_waits_as_long_as_it_needs),
     };
     return cmocka_run_group_tests_name("gate_sojourn", tests, NULL, NULL);

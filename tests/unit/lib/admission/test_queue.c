@@ -165,6 +165,103 @@ static void idle_flows_are_bounded(void **state)
     queue_fini(&line.queue);
 }
 
+/* A name has a call, which does so much. */
+static void visit(struct queue *queue, struct table_id name, int64_t work)
+{
+    struct ticket ticket = {.priority = TG_PRIORITY_NORMAL};
+
+    assert_true(queue_push(queue, &ticket, name, 1, work, 1));
+    assert_ptr_equal(queue_serve(queue, TG_PRIORITY_NORMAL, 1), &ticket);
+    queue_settle(queue, &ticket, work, work, true);
+    assert_int_equal(queue_assert_books(queue), 0);
+}
+
+/* The names that begin in the first slot of the table, and in the last; the others anywhere. */
+static struct table_id name_at(struct draw *draw, int i)
+{
+    uint64_t hash = draw_bits(draw);
+
+    return table_id(i < 3 ? 0 : i < 6 ? UINT64_MAX
+                                      : hash,
+                    (uint32_t)i, 1);
+}
+
+/* Each of 200 names has done 1, and each of 56 more than the virtual time, which is 50. One more,
+ * and the 200 are forgotten wherever they stand in the table; only when all are ahead of the
+ * virtual time, all are. */
+static void names_that_are_behind_are_forgotten_before_those_ahead(void **state)
+{
+    struct draw draw = draw_stream(draw_seed("queue"), 2);
+    struct table_id ahead[56];
+    struct queue queue;
+    struct table *flows = &queue.classes[TG_PRIORITY_NORMAL].flows;
+    int n = 0;
+    (void)state;
+
+    queue_init(&queue);
+    for (; n < 200; n++)
+        visit(&queue, name_at(&draw, n), 1);
+    for (size_t i = 0; i < COUNT_OF(ahead); i++) {
+        ahead[i] = name_at(&draw, n++);
+        visit(&queue, ahead[i], i == 0 ? 50 : 100);
+    }
+    visit(&queue, ahead[0], 1); /* served at 50, and at 51 now */
+    assert_int_equal(flows->n, 256);
+    visit(&queue, name_at(&draw, n++), 100);
+    assert_int_equal(flows->n, 57);
+    for (size_t i = 0; i < COUNT_OF(ahead); i++)
+        assert_non_null(table_find(flows, ahead[i]));
+    for (int i = 0; i < 199; i++)
+        visit(&queue, name_at(&draw, i < 6 ? i : n++), 100);
+    assert_int_equal(flows->n, 256);
+    visit(&queue, name_at(&draw, n++), 100);
+    assert_int_equal(flows->n, 1);
+    queue_fini(&queue);
+}
+
+/* Low is the only class that may have to pass its turn. */
+static void who_may_not_go_keeps_nobody_else_from_going(void **state)
+{
+    static struct line line;
+    (void)state;
+
+    line_begin(&line);
+    assert_int_equal(queue_turn(&line.queue, true), TG_PRIORITY_COUNT);
+    push(&line, TG_PRIORITY_LOW, 0);
+    assert_int_equal(queue_turn(&line.queue, true), TG_PRIORITY_LOW);
+    assert_int_equal(queue_turn(&line.queue, false), TG_PRIORITY_COUNT);
+    push(&line, TG_PRIORITY_NORMAL, 0);
+    assert_int_equal(queue_turn(&line.queue, false), TG_PRIORITY_NORMAL);
+    push(&line, TG_PRIORITY_HIGH, 0);
+    assert_int_equal(queue_turn(&line.queue, false), TG_PRIORITY_HIGH);
+    queue_fini(&line.queue);
+}
+
+/* The slot time that waits in a class is that of its calls: who has held a slot for 30 ms counts 30
+ * ms, and who has not, the mean, which is 1 ms. */
+static void the_slot_time_of_a_class_is_that_of_its_calls(void **state)
+{
+    static struct line line;
+    const struct queue_class *normal = &line.queue.classes[TG_PRIORITY_NORMAL];
+    (void)state;
+
+    line_begin(&line);
+    push(&line, TG_PRIORITY_NORMAL, 0);
+    queue_settle(&line.queue, serve(&line), 30, -1, true);
+    assert_true(normal->slot_ms == 0);
+    push(&line, TG_PRIORITY_NORMAL, 0);
+    struct ticket *gone = push(&line, TG_PRIORITY_NORMAL, 0);
+    push(&line, TG_PRIORITY_NORMAL, 1);
+    push(&line, TG_PRIORITY_HIGH, 0);
+    assert_true(normal->slot_ms == 61);
+    queue_remove(&line.queue, gone);
+    assert_true(normal->slot_ms == 31);
+    assert_int_equal(serve(&line)->priority, TG_PRIORITY_HIGH);
+    assert_non_null(serve(&line)); /* tenant 1, which has had nothing yet */
+    assert_true(normal->slot_ms == 30);
+    queue_fini(&line.queue);
+}
+
 /* ---- by work ---- */
 
 enum { PARTY = 5,
@@ -358,6 +455,9 @@ int main(void)
         cmocka_unit_test(who_was_just_served_waits_its_turn_when_it_comes_back),
         cmocka_unit_test(the_slot_time_of_a_tenant_is_a_moving_mean),
         cmocka_unit_test(idle_flows_are_bounded),
+        cmocka_unit_test(names_that_are_behind_are_forgotten_before_those_ahead),
+        cmocka_unit_test(who_may_not_go_keeps_nobody_else_from_going),
+        cmocka_unit_test(the_slot_time_of_a_class_is_that_of_its_calls),
         cmocka_unit_test(work_is_shared_by_weight_and_nobody_starves),
         cmocka_unit_test(being_idle_gains_nothing),
         cmocka_unit_test(a_correction_does_not_undo_a_start),
