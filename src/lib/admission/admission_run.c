@@ -87,15 +87,13 @@ static enum admission_state follow(struct admission_run *run, tg_ms now, enum tg
                                    struct tg_answer *answer)
 {
     struct tg_axes axes;
-    struct tg_release release;
 
     enter(run, state_of_answer(err, answer), err, answer);
     if (run->state == ADMISSION_WAITING && run->ops->wait != NULL) {
         err = run->ops->wait(run, run->deadline);
         if (err) {
-            tg_release_init(&release);
-            release.outcome = TG_OUTCOME_REFUSED;
-            tg_gate_release(run->gate, run->lease, now, &release);
+            /* How it ended counts for an admitted call alone. */
+            tg_gate_release(run->gate, run->lease, now, NULL);
             enter(run, ADMISSION_FAILED, err, NULL);
         }
     } else if (run->state == ADMISSION_ASKING && run->ops->ask(run, now, &err, &axes)) {

@@ -352,8 +352,7 @@ struct ticket *queue_serve(struct queue *queue, enum tg_priority priority, doubl
     if (line->earned >= QUEUE_TURN)
         line->earned -= QUEUE_TURN;
     for (int below = (int)priority + 1; below < TG_PRIORITY_COUNT; below++)
-        if (queue->classes[below].waiting > 0)
-            queue_earn(&queue->classes[below], queue->share[below]);
+        queue_earn(&queue->classes[below], queue->share[below]);
     line->virtual_time = flow->tag;
     take_out(line, ticket);
     if (!ticket->states_work)
