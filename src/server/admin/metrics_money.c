@@ -158,7 +158,7 @@ static void write_ledger(struct exposition *text, struct gateway *gateway, tg_ms
                   (int64_t)state.waiting);
     expose_single(text, "tollgate_ledger_room", "gauge",
                   "Entries that can still be promised a place.", (int64_t)state.room);
-    expose_single(text, "tollgate_ledger_exported_days_total", "counter",
+    expose_single(text, "tollgate_ledger_exports_total", "counter",
                   "Days that were written as files (ledger.export).", (int64_t)state.exported);
     expose_single(text, "tollgate_ledger_export_failed", "gauge",
                   "1 if the last day that was over could not be written.",

@@ -128,8 +128,6 @@ static void write_jwks(struct exposition *text, const struct generation *generat
 {
     struct jwks_state state;
 
-    if (!generation->config.callers_jwt.present)
-        return;
     jwks_state(generation->gateway->jwks, &state);
     expose_begin(text, "tollgate_jwks_age_seconds", "gauge",
                  "Time since the keys that sign callers' tokens were fetched; absent: there are "

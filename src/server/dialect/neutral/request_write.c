@@ -74,6 +74,8 @@ static bool shares_id(const struct neutral_request *request, const struct neutra
 
 void write_nothing_said(struct request_write *write)
 {
+    if (write->out->text.failed || write->scratch.failed)
+        return; /* there was no memory for what the messages say */
     write_fail(write, turns_param(write->request), "There is no message that says anything.");
 }
 

@@ -96,6 +96,7 @@ static void each_reason_has_its_status(void **state)
         {REPLY_INTERNAL, 500, 500},
         {REPLY_SHUTTING_DOWN, 503, 529},
         {REPLY_STORE_UNAVAILABLE, 503, 529},
+        {REPLY_IDENTITY_UNAVAILABLE, 503, 529},
     };
 
     (void)state;
