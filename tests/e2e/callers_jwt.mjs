@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import http from 'node:http';
 import test from 'node:test';
-import { chat, HELLO, json, KEY, need, reason, tenant, until, world } from './kit.mjs';
+import { ADMIN_TOKEN, chat, HELLO, json, KEY, need, reason, send, tenant, until, world } from './kit.mjs';
 
 const OpenAI = need('openai').default;
 
@@ -27,6 +27,7 @@ class Issuer {
         issuer.rotate('RS256', 'first');
         issuer.server = http.createServer((request, reply) => {
             issuer.fetched++;
+            if (issuer.hangs) return;
             if (issuer.away) return reply.writeHead(503).end();
             reply.writeHead(200, { 'content-type': 'application/json' });
             reply.end(JSON.stringify({ keys: [issuer.jwk] }));
@@ -185,4 +186,57 @@ test('callers_jwt: before any key has come the answer is 503 and soon', async (t
     assert.equal(reason(reply), 'identity_unavailable');
     assert.ok(Number(reply.headers['retry-after-ms']) >= 1000);
     assert.equal((await call(gateway, KEY)).status, 200);
+});
+
+test('callers_jwt: a section that is taken out and put back holds again at once', async (t) => {
+    const issuer = await Issuer.start(t);
+    const { gateway, config } = await world(t, { top: section(issuer) });
+    await settled(gateway, () => issuer.token());
+    const { callers_jwt: taken, ...without } = config;
+    await gateway.reload(without);
+    assert.equal((await call(gateway, issuer.token())).status, 401);
+    await gateway.reload({ ...without, callers_jwt: taken });
+    const before = issuer.fetched;
+    const reply = await settled(gateway, () => issuer.token());
+    assert.equal(reply.status, 200);
+    assert.ok(issuer.fetched <= before + 1);
+});
+
+test('callers_jwt: keys of an issuer that was left are trusted no more, whatever it does', async (t) => {
+    const left = await Issuer.start(t);
+    const next = await Issuer.start(t);
+    const { gateway, config } = await world(t, { top: section(left, { refresh: '1s' }) });
+    await settled(gateway, () => left.token());
+    left.hangs = true;
+    const before = left.fetched;
+    await until('a fetch hangs', () => left.fetched > before);
+    const callers_jwt = { ...section(next).callers_jwt, issuer: 'https://next.example' };
+    await gateway.reload({ ...config, callers_jwt });
+    const iss = 'https://next.example';
+    const forged = await call(gateway, left.token({ iss }));
+    assert.ok([401, 503].includes(forged.status), String(forged.status));
+    const reply = await settled(gateway, () => next.token({ iss }));
+    assert.equal(reply.status, 200);
+    assert.equal((await call(gateway, left.token({ iss }))).status, 401);
+});
+
+test('callers_jwt: a tenant that is blocked is blocked with its tokens, too', async (t) => {
+    const issuer = await Issuer.start(t);
+    const { gateway } = await world(t, {
+        top: { ...section(issuer), admin_auth: { token: ADMIN_TOKEN } },
+        listen: { admin: '127.0.0.1:0' },
+    });
+    await settled(gateway, () => issuer.token());
+    const port = (await gateway.process.said(/127\.0\.0\.1:(\d+) \(admin\)/))[1];
+    const block = { kind: 'block', tenant: 'one', reason: 'leaked', until: '2099-01-01T00:00:00Z' };
+    const made = await send(`http://127.0.0.1:${port}`, '/api/v1/overrides', block, {
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    });
+    assert.equal(made.status, 201, String(made.body));
+    const reply = await until('it is blocked', async () => {
+        const now = await call(gateway, issuer.token());
+        return now.status !== 200 && now;
+    });
+    assert.equal(reply.status, 401);
+    assert.match(json(reply).error.message, /the tenant is blocked/);
 });

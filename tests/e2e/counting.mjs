@@ -129,6 +129,20 @@ test('what was stored elsewhere cannot be counted', async (t) => {
 
 /* ---- models ---- */
 
+/* It has in it what other providers signed, which Anthropic refuses: nothing is sent for it, least of all
+ * a call that costs. */
+test('a conversation that was at providers of other APIs is counted here', async (t) => {
+    const { gateway, mock } = await world(t, all());
+    for (const content of ['tg1.', 'hello']) {
+        const reply = await count(gateway, 'claude', { messages: [{ role: 'user', content }] });
+        assert.equal(reply.status, 200, String(reply.body));
+        assert.ok(json(reply).input_tokens > 0);
+        assert.equal(reply.headers['x-tollgate-estimated'] !== undefined, content === 'tg1.');
+    }
+    const paths = (await mock.requests(1)).map((request) => request.path);
+    assert.deepEqual(paths, ['/v1/messages/count_tokens']);
+});
+
 test('models and aliases are listed in the form of the client, one by one, too', async (t) => {
     const { gateway } = await world(t, {
         ...all(),

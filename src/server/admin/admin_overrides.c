@@ -114,6 +114,11 @@ void admin_overrides_make(struct admin_call *call)
                          values[UNTIL].text);
         return;
     }
+    if (override.ends_at <= admin_wall(call->admin)) {
+        admin_body_wrong(call, values[UNTIL].offset, "until is %.40s, which is past",
+                         values[UNTIL].text);
+        return;
+    }
     struct admin_change *change = admin_change_new(call, ADMIN_ADD_OVERRIDE);
     if (change == NULL)
         return;

@@ -398,9 +398,11 @@ static void check_expiry(struct warner *warner, tg_ms now)
                        tenant->name);
 }
 
-/* Another gateway that asks for decisions may name any tenant. */
+/* Another gateway that asks for decisions may name any tenant, and so may a token. */
 static bool need_keys(const struct config *config)
 {
+    if (config->callers_jwt.present)
+        return false;
     for (size_t i = 0; i < config->n_callers; i++)
         if (config->callers[i].may_tenant)
             return false;

@@ -7,13 +7,15 @@
 #include "server/proxy/call_translation.h"
 
 /* A conversation that was at providers of other APIs has what they signed in it, which another
- * refuses: it is written anew also where the provider speaks the client's API. */
+ * refuses: it is written anew also where the provider speaks the client's API, and its tokens are
+ * counted here. */
 enum route_way call_way(const struct call *call, const struct route *route, enum dialect *to)
 {
     enum route_way way = route_way(route->provider->config, call->endpoint, to);
 
-    return way == WAY_SAME && call->carries && route_way_client(call->endpoint, to) ? WAY_TRANSLATED
-                                                                                    : way;
+    if (way != WAY_SAME || !call->carries || !route_way_client(call->endpoint, to))
+        return way;
+    return call->endpoint == ENDPOINT_COUNT_TOKENS ? WAY_ESTIMATED : WAY_TRANSLATED;
 }
 
 bool call_is_foreign(const struct call *call, const struct route *route)

@@ -55,6 +55,8 @@ static bool find_by_token(struct worker *worker, const struct generation *genera
                      config->tenant);
         return false;
     }
+    if (tenant->blocked)
+        return refuse_token(why, "the tenant is blocked");
     identity->tenant = (size_t)(tenant - generation->config.tenants);
     identity->key = &TOKEN;
     strcpy(identity->user, claims.user);

@@ -6,6 +6,7 @@
 #include "server/runtime/jwks.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static const struct http_timeouts TIMEOUTS = {
 
 struct key_set {
     struct jwt_keys *keys;
-    size_t borrowed; /* by checks, and once by the newest of jwks */
+    char issuer[160]; /* whose they are */
+    size_t borrowed;  /* by checks, and once by the newest of jwks */
 };
 
 struct jwks {
@@ -42,7 +44,9 @@ struct jwks {
     struct log *log; /* null: none */
     tg_ms refresh;
     struct http_origin *origin; /* null: none yet */
-    char url[600];              /* the one that it is for; empty: none yet */
+    char url[600];              /* where the keys are; empty: nowhere */
+    char issuer[160];           /* whose they are */
+    char settings[1024];        /* by which they are fetched; empty: they are not */
     struct json_reader *reader;
     struct http_outbound *out; /* null: nothing is under way */
     tg_ms next_at;
@@ -107,6 +111,10 @@ enum jwks_answer jwks_check(struct jwks *keys, const struct jwt_terms *terms,
 
     if (set == NULL)
         return JWKS_AWAY;
+    if (strcmp(set->issuer, terms->issuer) != 0) { /* the configuration has just changed */
+        give_back(keys, set);
+        return JWKS_AWAY;
+    }
     *verdict = jwt_check(set->keys, terms, reader, token, wall, claims);
     give_back(keys, set);
     if (*verdict == JWT_UNKNOWN_KEY && want_newer(keys, now))
@@ -164,6 +172,7 @@ static void take_document(struct jwks *keys)
         return;
     }
     set->borrowed = 1;
+    strcpy(set->issuer, keys->issuer);
     replace(keys, set, now);
     keys->next_at = now + keys->refresh;
     jwks_tell(keys, false, "");
@@ -267,30 +276,51 @@ static bool wants_fetch(struct jwks *keys, tg_ms now)
     return wanted || now >= keys->next_at;
 }
 
+/* A reading of the configuration has other settings: what is under way by the old ones ends, and
+ * keys of another issuer, or from another place, say nothing about tokens any more. */
+static void jwks_follow(struct jwks *keys, const struct config_callers_jwt *config, tg_ms now)
+{
+    char settings[sizeof keys->settings] = "", url[sizeof keys->url] = "";
+
+    if (config->present && config->jwks.host != NULL) {
+        snprintf(url, sizeof url, "%s://%s:%d%s", config->jwks.tls ? "https" : "http",
+                 config->jwks.host, config->jwks.port, config->jwks.path);
+        snprintf(settings, sizeof settings, "%s %s %" PRId64 " %" PRId64 " %s", url,
+                 config->ca != NULL ? config->ca : "", config->refresh, config->stale,
+                 config->issuer);
+    }
+    if (strcmp(settings, keys->settings) == 0)
+        return;
+    if (keys->out != NULL)
+        http_outbound_cancel(keys->out);
+    keys->out = NULL;
+    http_origin_unref(keys->origin);
+    keys->origin = NULL;
+    if (strcmp(url, keys->url) != 0 ||
+        (url[0] != '\0' && strcmp(config->issuer, keys->issuer) != 0))
+        replace(keys, NULL, now);
+    strcpy(keys->settings, settings);
+    strcpy(keys->url, url);
+    snprintf(keys->issuer, sizeof keys->issuer, "%s", url[0] != '\0' ? config->issuer : "");
+    keys->next_at = now;
+}
+
 void jwks_tick(struct jwks *keys, const struct jwks_surroundings *of)
 {
     const struct config_callers_jwt *config = of->config;
     tg_ms now = net_loop_now(of->loop);
     struct tg_problem problem;
-    char url[sizeof keys->url];
 
     keys->loop = of->loop;
     keys->refresh = config->refresh;
     keys->log = of->log;
-    if (keys->newest != NULL && (!config->present || now - keys->state.fetched_at >= config->stale))
+    jwks_follow(keys, config, now);
+    if (keys->newest != NULL && now - keys->state.fetched_at >= config->stale) {
         replace(keys, NULL, now);
-    if (!config->present || config->jwks.host == NULL || keys->out != NULL)
-        return;
-    snprintf(url, sizeof url, "%s://%s:%d%s %s", config->jwks.tls ? "https" : "http",
-             config->jwks.host, config->jwks.port, config->jwks.path, config->issuer);
-    if (strcmp(keys->url, url) != 0) {
-        /* Keys of another issuer say nothing about these tokens. */
-        replace(keys, NULL, now);
-        strcpy(keys->url, url);
-        http_origin_unref(keys->origin);
-        keys->origin = NULL;
         keys->next_at = now;
     }
+    if (keys->settings[0] == '\0' || keys->out != NULL)
+        return;
     if (keys->origin == NULL && now >= keys->next_at && !jwks_make_origin(keys, config, &problem)) {
         came_to_nothing(keys, problem.text);
         return;
