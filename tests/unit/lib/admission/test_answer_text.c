@@ -197,6 +197,7 @@ static void a_limiter_says_how_much_in_what_time(void **state)
         {"token_bucket:capacity=31,refill=0.5166666666666667", "31 u a minute"},
         {"token_bucket:capacity=100000,refill=1667", "1667 u a second, at most 100000"},
         {"token_bucket:capacity=5,refill=0.12345", "0.12345 u a second, at most 5"},
+        {"token_bucket:capacity=5,refill=0.0000123", "1.23e-05 u a second, at most 5"},
         {"token_bucket:capacity=10,refill=5", "5 u a second, at most 10"},
         {"gcra:limit=7,period=3600000", "7 u an hour"},
         {"fixed_window:limit=5,window=3600000", "5 u in each hour"},
@@ -215,6 +216,20 @@ static void a_limiter_says_how_much_in_what_time(void **state)
         assert_int_equal(strlen(text), 3);
         tg_limiter_describe(&limit.limiter, "u", text, 0);
     }
+}
+
+/* How a limiter counts that is none of ours is not known, only how much it lets through. */
+static void another_limiter_says_how_much_alone(void **state)
+{
+    struct tg_limit limit = limit_of(TG_AXIS_COST, "gcra:limit=6,period=60000");
+    struct tg_limiter_ops own = *limit.limiter.ops;
+    char text[80];
+    (void)state;
+
+    own.name = "own";
+    limit.limiter.ops = &own;
+    tg_limiter_describe(&limit.limiter, "calls", text, sizeof text);
+    assert_string_equal(text, "at most 6 calls");
 }
 
 static void a_want_of_slots_says_whose_and_a_peer_how_many(void **state)
@@ -252,6 +267,7 @@ int main(void)
                                         close_all),
         cmocka_unit_test_setup_teardown(charging_per_axis_hints_at_cost_too, open_all, close_all),
         cmocka_unit_test(a_limiter_says_how_much_in_what_time),
+        cmocka_unit_test(another_limiter_says_how_much_alone),
         cmocka_unit_test(a_want_of_slots_says_whose_and_a_peer_how_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -390,6 +390,20 @@ static void the_defaults_of_a_gate_are_those_of_the_header(void **state)
     assert_int_equal(config.max_learned, 65536);
 }
 
+static void as_many_peers_are_counted_as_31_bits_can_name(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config(&log);
+    struct tg_gate *gate = NULL;
+    (void)state;
+
+    config.peers.max_peers = (int64_t)INT32_MAX + 1;
+    assert_int_equal(tg_gate_new(&config, &gate, NULL), TG_ERR_INVALID);
+    assert_null(gate);
+    config.peers.max_peers = INT32_MAX;
+    tg_gate_free(must_gate(&config));
+}
+
 static void what_is_missing_is_an_error_and_changes_nothing(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -420,6 +434,13 @@ static void what_is_missing_is_an_error_and_changes_nothing(void **state)
     tg_limiter_describe(NULL, "calls", text, 0);
     assert_string_equal(text, "before");
     tg_limiter_describe(NULL, "calls", NULL, sizeof text);
+    tg_answer_describe(NULL, &call, text, sizeof text);
+    assert_string_equal(text, "");
+    text[0] = 'x';
+    answer = (struct tg_answer){.reason = TG_REASON_NONE};
+    tg_answer_describe(&answer, NULL, text, sizeof text);
+    assert_string_equal(text, "");
+    tg_gate_set_memory(NULL, 0.5);
     tg_gate_free(gate);
 }
 
@@ -550,6 +571,7 @@ int main(void)
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
         cmocka_unit_test(a_gate_in_which_nobody_waits_wakes_nobody),
         cmocka_unit_test(the_defaults_of_a_gate_are_those_of_the_header),
+        cmocka_unit_test(as_many_peers_are_counted_as_31_bits_can_name),
         cmocka_unit_test(what_is_missing_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),

@@ -210,12 +210,14 @@ static void bounds_of_a_factor_that_are_none_are_an_error(void **state)
         {1, 0.6, TG_FACTOR_MAX * 2},
     };
     struct kit kit;
+    struct tg_expectation expectation;
     struct tg_answer answer;
     (void)state;
 
     open_kit(&kit, LARGE, 0, 100);
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         kit.call.factor = wrong[i];
+        assert_int_equal(tg_gate_expect(kit.gate, &kit.call, &expectation), TG_ERR_INVALID);
         assert_int_equal(tg_gate_admit(kit.gate, &kit.call, 0, NOW, &answer), TG_ERR_INVALID);
     }
     close_kit(&kit);

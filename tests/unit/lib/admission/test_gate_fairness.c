@@ -465,6 +465,25 @@ static void a_turn_that_nobody_took_costs_next_to_nothing(void **state)
     tg_gate_free(t.gate);
 }
 
+/* A release of zeros says nothing of the work: 1000 stands for a. What is said counts: b did 10. */
+static void stated_work_stands_unless_a_release_says_otherwise(void **state)
+{
+    static struct turns t;
+    struct tg_release zeros = {.outcome = TG_OUTCOME_OK}, release;
+    (void)state;
+
+    turns_open(&t, "abab", 1000, NOW);
+    tg_release_init(&release);
+    release.work = 10;
+    assert_true(finish_as(t.gate, t.first, NOW, TG_OUTCOME_CANCELLED));
+    turns_expect(&t, 0, NOW);
+    assert_true(tg_gate_release(t.gate, t.leases[0], NOW, &zeros));
+    turns_expect(&t, 1, NOW);
+    assert_true(tg_gate_release(t.gate, t.leases[1], NOW, &release));
+    turns_expect(&t, 3, NOW);
+    tg_gate_free(t.gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +502,7 @@ int main(void)
         cmocka_unit_test(many_tenants_leave_no_order_behind),
         cmocka_unit_test(a_turn_costs_the_time_that_the_slot_was_held),
         cmocka_unit_test(a_turn_that_nobody_took_costs_next_to_nothing),
+        cmocka_unit_test(stated_work_stands_unless_a_release_says_otherwise),
     };
     return cmocka_run_group_tests_name("gate_fairness", tests, NULL, NULL);
 }

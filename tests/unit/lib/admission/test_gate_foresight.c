@@ -26,8 +26,10 @@ static void compare(const struct tg_answer *said, const struct tg_answer *did)
     assert_int_equal(said->step, did->step);
     assert_int_equal(said->reason, did->reason);
     assert_int_equal(said->would_deny, did->would_deny);
-    if (did->reason == TG_REASON_CONCURRENCY)
+    if (did->reason == TG_REASON_CONCURRENCY) {
         assert_int_equal(said->decision.retry_after_ms, did->decision.retry_after_ms);
+        assert_int_equal(said->client_wait_ms, did->client_wait_ms);
+    }
     if (did->step == TG_WAITING)
         assert_int_equal(said->deadline, did->deadline);
 }

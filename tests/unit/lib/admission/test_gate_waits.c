@@ -127,6 +127,7 @@ static void how_long_slots_are_held_is_a_moving_mean(void **state)
         tg_lease lease = must_allow(gate, &call, now);
         now += i % 2 ? 300 : 100;
         assert_true(finish(gate, lease, now));
+        assert_true(i > 0 || stats_of_gate(gate).slot_ms == 100);
     }
     assert_true(fabs(stats_of_gate(gate).slot_ms - 200) < 1e-9);
     tg_lease lease = must_allow(gate, &call, now);
