@@ -204,6 +204,7 @@ test('methods, sizes and types that a path does not take', async (t) => {
         ['POST', '/api/v1/credits'],
         ['POST', '/api/v1/overrides'],
         ['POST', '/api/v1/fleet/restore'],
+        ['POST', '/api/v1/blocks/write-off'],
     ]) {
         await admin.expect(415, method, target, { raw: '{}', type: 'text/plain' });
         await admin.expect(413, method, target, { raw: `{"x":"${'y'.repeat(300000)}"}` });
@@ -745,6 +746,9 @@ test('a gateway that shares no store is alone, and has no versions', async (t) =
     const fleet = await admin.expect(200, 'GET', '/api/v1/fleet');
     assert.equal(fleet.state, 'alone');
     await admin.expect(409, 'POST', '/api/v1/fleet/restore', { body: { reason: 'none' } });
+    await admin.expect(200, 'GET', '/api/v1/blocks');
+    const gone = { process: 'nobody', reason: 'its disk is lost' };
+    await admin.expect(404, 'POST', '/api/v1/blocks/write-off', { body: gone });
     for (const [method, target] of [
         ['DELETE', '/api/v1/overrides/1'],
         ['DELETE', '/api/v1/topups/1'],
@@ -780,7 +784,8 @@ test('while it drains it is not ready, and still answers', async (t) => {
  * tests/unit/server/admin/test_admin.c. */
 const elsewhere = (what) =>
     (/ 503$/.test(what) && !/(readyz|watch) 503$/.test(what)) ||
-    what === 'POST /api/v1/fleet/restore 200'; /* needs a store: tests/e2e/fleet.mjs */
+    what === 'POST /api/v1/fleet/restore 200' || /* needs a store: tests/e2e/fleet.mjs */
+    what === 'POST /api/v1/blocks/write-off 200'; /* the same, and a death: redis_blocks.mjs */
 
 test('every reply that is documented was given', () => {
     const missing = [];
