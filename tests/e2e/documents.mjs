@@ -27,7 +27,7 @@ const CANNOT = [
     [/^(systemctl|kubectl|docker)\b|&& systemctl/, 'it talks to a service manager or a cluster'],
     [/^(grpcurl|xdg-open)\b/, 'it needs a program that is no part of Debian, or a desktop'],
     [/^(apt|gpg|helm|podman|setpriv)\b/, 'it installs or verifies what is built: make ship-test'],
-    [/\bpip install \.\/build\/wheel/, 'it installs what is built: tests/tools/python.sh'],
+    [/^pip install '.\/build\/wheel/, 'it installs what is built: tests/tools/python.sh'],
     [/^make /, 'it builds: tests/cli/docs_links.sh looks for the target'],
     [/^tollgate serve /, 'it does not end: every test of tests/e2e starts it'],
     [/^tollgate top (?!.*--once)/, 'it needs a terminal: tests/e2e/top.mjs'],
