@@ -16,6 +16,7 @@ trap 'kill $running 2>/dev/null; rm -rf "$tmp"' EXIT
 
 # start PROGRAM...: its address is in $url.
 start() {
+    : >"$tmp/said" # here: what begins in the background may come to it after the first look
     "$@" >"$tmp/said" 2>"$tmp/complaints" &
     running=$!
     url=
