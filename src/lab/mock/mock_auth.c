@@ -23,7 +23,13 @@ enum { SKEW_MS = 5 * 60 * 1000 };
 
 static char *copy_text(struct json_text text)
 {
-    return strndup(text.bytes, text.size);
+    char *copy = malloc(text.size + 1); /* no zero stands behind it, so no strndup() */
+
+    if (copy != NULL) {
+        memcpy(copy, text.bytes, text.size);
+        copy[text.size] = '\0';
+    }
+    return copy;
 }
 
 bool mock_auth_init(struct mock_auth *auth, const struct mock_auth_options *options)

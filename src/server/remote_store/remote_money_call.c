@@ -532,6 +532,16 @@ static void blocks_of(const struct remote_money_ticket *claim, struct claim_budg
     }
 }
 
+/* Whether Redis has ever said what was left of each budget of which a share would be taken. Where it
+ * has not, others may have all of it. */
+static bool shares_are_known(const struct remote_money_ticket *claim)
+{
+    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++)
+        if (!claim->budgets[i].shadow && !claim->windows[claim->budgets[i].window].sum->known)
+            return false;
+    return true;
+}
+
 /* The lock is held. A claim that only looks holds nothing. */
 static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
                                 struct tg_money_answer *answer)
@@ -543,7 +553,7 @@ static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
 
     if (nodes > 0) {
         claim->answer = (struct tg_money_answer){.reservation = 1};
-        if (!money_blocks_allow(claim, &most))
+        if (!money_blocks_allow(claim, &most) || !shares_are_known(claim))
             return TG_ERR_STORE;
         if (claim->answer.reservation == 0) {
             *answer = claim->answer;
