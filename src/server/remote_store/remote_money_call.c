@@ -532,8 +532,8 @@ static void blocks_of(const struct remote_money_ticket *claim, struct claim_budg
     }
 }
 
-/* Whether Redis has ever said what was left of each budget of which a share would be taken. Where it
- * has not, others may have all of it. */
+/* Whether Redis has ever said what was left of each budget of which a share would be taken. Where
+ * it has not, others may have all of it. */
 static bool shares_are_known(const struct remote_money_ticket *claim)
 {
     for (size_t i = claim->block_budgets; i < claim->n_budgets; i++)
