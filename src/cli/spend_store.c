@@ -1,4 +1,4 @@
-/* spend_store.c - asks Redis what all gateways have told of each budget. See spend_store.h.
+/* spend_store.c - asks Redis what all gateways have reported of each budget. See spend_store.h.
  *
  * One HGETALL a window, in the order of the budgets, on a loop that turns until all are answered.
  * The names of windows are those of server/remote_store (docs/distributed.md, "What is stored"):

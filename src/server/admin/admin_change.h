@@ -112,7 +112,7 @@ struct admin_changes {
     struct admin_extras known; /* all there is, as far as changes have come through */
     struct net_timer lapse;    /* when the next top-up ends */
     struct fleet *fleet;       /* the gateways that share a store; null: this one is alone */
-    enum fleet_state said;     /* what the log was told of it last */
+    enum fleet_state said;     /* the state that was logged last */
     bool said_evicts;
 };
 

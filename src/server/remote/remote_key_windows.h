@@ -23,7 +23,7 @@ struct remote_key_windows {
 /* False: neither the key nor its group has such a limit, or their names are too long. */
 bool remote_key_windows_init(struct remote_key_windows *windows, const struct tg_key_terms *terms);
 
-/* A refusal, as the ring is told of it. */
+/* A refusal, as it is reported to the keyring. */
 struct tg_key_hold remote_key_windows_hold(const struct remote_key_windows *windows,
                                            const struct tg_axes *axes, tg_ms now);
 

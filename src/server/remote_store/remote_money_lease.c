@@ -1,4 +1,4 @@
-/* remote_money_lease.c - blocks of budgets: asked for ahead of need, told of, and given back.
+/* remote_money_lease.c - blocks of budgets: leased ahead of need, reported, and given back.
  *
  * An ask has windows of one slot. For each it tells what was settled, what calls in flight hold and
  * what is kept besides, and asks for what waits, and for what is taken in DEMAND_MS at the present
@@ -200,7 +200,7 @@ static tg_micro wanted_of(const struct remote_money *money, const struct sum *su
     return num_max(demand, sum->block.waiting);
 }
 
-/* A copy of what is to be told of others. Null: nothing, or there is no memory for it. */
+/* A copy of what is to be reported about others. Null: nothing, or there is no memory for it. */
 static char *memory_of(const struct sum_block *block)
 {
     size_t n = block->memory ? strlen(block->memory) : 0;
