@@ -8,8 +8,8 @@
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
 #include "server/admin/explain.h"
-#include "server/admin/probe_pages.h"
 #include "server/config/config_values.h"
+#include "server/probe/probe_pages.h"
 #include "server/runtime/gateway.h"
 
 /* ---- the process ---- */

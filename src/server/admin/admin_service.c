@@ -16,11 +16,11 @@
 #include "lib/core/problem.h"
 #include "server/admin/admin_server.h"
 #include "server/admin/explain.h"
-#include "server/admin/otlp.h"
-#include "server/admin/probe_pages.h"
 #include "server/admin/rpc_monitor_internal.h"
 #include "server/admin/snapshot.h"
 #include "server/admin/state_log.h"
+#include "server/probe/otlp.h"
+#include "server/probe/probe_pages.h"
 #include "server/runtime/control.h"
 
 enum { SAMPLE_MS = 1000 };

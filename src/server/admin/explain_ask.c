@@ -9,7 +9,7 @@
 
 #include "lib/core/num.h"
 #include "server/admin/explain_internal.h"
-#include "server/runtime/route_way.h"
+#include "server/upstream/route_way.h"
 
 bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part)
 {

@@ -7,8 +7,8 @@
 #include <grpc/health/v1/health.pb-c.h>
 #include <string.h>
 
-#include "server/admin/probe_pages.h"
 #include "server/admin/rpc_monitor_internal.h"
+#include "server/probe/probe_pages.h"
 #include "server/runtime/service.h"
 
 typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/probe_pages.h"
 #include "server/admin/rpc_monitor_internal.h"
 #include "server/admin/snapshot.h"
+#include "server/probe/probe_pages.h"
 
 enum { GATES = 64 };
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "server/admin/admin_internal.h"
-#include "server/admin/probe_pages.h"
 #include "server/admin/snapshot_internal.h"
 #include "server/fleet/fleet.h"
+#include "server/probe/probe_pages.h"
 #include "server/remote/remote.h"
 
 /* ---- what was counted ---- */

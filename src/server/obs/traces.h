@@ -1,7 +1,7 @@
 /* traces.h - a request as a span of OpenTelemetry, on its way to a collector.
  *
  *     worker ---> lane --.
- *     worker ---> lane --+--- trace_batch_fill() ---> whoever sends it (server/admin/otlp.h)
+ *     worker ---> lane --+--- trace_batch_fill() ---> whoever sends it (server/probe/otlp.h)
  *
  * A span is encoded by the worker whose request it was, into a bounded lane of its own, as lines of
  * a log are. When nobody empties a lane, because the collector is slow or gone, it fills up and

@@ -49,12 +49,12 @@
 #include "server/dialect/usage.h"
 #include "server/proxy/call_report.h"
 #include "server/remote/remote.h"
-#include "server/runtime/access_token.h"
 #include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/recorder.h"
 #include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
+#include "server/upstream/access_token.h"
 
 /* clang-format off */
 #define CALL_EVENTS(X)                                                                             \

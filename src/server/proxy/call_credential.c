@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/runtime/access_token.h"
+#include "server/upstream/access_token.h"
 
 enum { HOST_MAX = 300 };
 

@@ -9,7 +9,7 @@
 
 #include "server/dialect/translate/translation.h"
 #include "server/proxy/call.h"
-#include "server/runtime/route_way.h"
+#include "server/upstream/route_way.h"
 
 struct call_translation {
     const struct dialect_ops *client, *provider;

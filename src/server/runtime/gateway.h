@@ -26,9 +26,9 @@
 
 #include "io/http/http_server.h"
 #include "io/posix/clock.h"
-#include "server/runtime/disabled_keys.h"
 #include "server/runtime/generation.h"
 #include "server/runtime/tenant_share.h"
+#include "server/upstream/disabled_keys.h"
 
 struct admit;
 struct fleet;

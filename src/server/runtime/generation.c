@@ -22,11 +22,11 @@
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation_internal.h"
 #include "server/runtime/key_place.h"
-#include "server/runtime/route_origin.h"
 #include "server/runtime/service.h"
 #include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
 #include "server/tenancy/key_index.h"
+#include "server/upstream/route_origin.h"
 
 /* ---- policy ---- */
 

@@ -34,8 +34,8 @@
 #include "server/dialect/replies.h"
 #include "server/ledger/spending.h"
 #include "server/remote/remote.h"
-#include "server/runtime/output_speed.h"
 #include "server/tenancy/scopes.h"
+#include "server/upstream/output_speed.h"
 #include "tollgate.h"
 
 struct access_token;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "lib/core/problem.h"
-#include "server/runtime/access_token.h"
-#include "server/runtime/route_origin.h"
+#include "server/upstream/access_token.h"
+#include "server/upstream/route_origin.h"
 
 /* The same key, at the same address and with the same trust. */
 static const struct key_place *find_before(const struct generation *before,

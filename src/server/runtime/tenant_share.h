@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 #include "io/net/work_pool.h"
-#include "server/runtime/retry_budget.h"
 #include "server/tenancy/user_census.h"
+#include "server/upstream/retry_budget.h"
 
 struct generation;
 struct tg_problem;

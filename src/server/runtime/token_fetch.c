@@ -15,8 +15,8 @@
 #include "io/text/json_read.h"
 #include "io/text/json_write.h"
 #include "server/obs/log.h"
-#include "server/runtime/access_token.h"
 #include "server/runtime/generation.h"
+#include "server/upstream/access_token.h"
 
 #define SCOPE "https://www.googleapis.com/auth/cloud-platform"
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/metrics_page.h"
-#include "server/admin/probe_pages.h"
 #include "server/obs/metrics.h"
+#include "server/probe/metrics_page.h"
+#include "server/probe/probe_pages.h"
 #include "server/serve/services.h"
 
 static const char YAML[] = "listen: {gateway: \"127.0.0.1:0\"}\n"

@@ -1,8 +1,8 @@
 /* metrics_page_internal.h - parts of the page of metrics. Private to metrics_*.c of this folder. */
-#ifndef TG_ADMIN_METRICS_PAGE_INTERNAL_H
-#define TG_ADMIN_METRICS_PAGE_INTERNAL_H
+#ifndef TG_PROBE_METRICS_PAGE_INTERNAL_H
+#define TG_PROBE_METRICS_PAGE_INTERNAL_H
 
-#include "server/admin/metrics_page.h"
+#include "server/probe/metrics_page.h"
 
 enum {
     METRICS_ROUTES_MAX = 500,

@@ -1,5 +1,5 @@
 /* route_way.c - see route_way.h, which has the table. */
-#include "server/runtime/route_way.h"
+#include "server/upstream/route_way.h"
 
 #include <assert.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * The gateway's `ring_changes` covers it.
  */
-#ifndef TG_RUNTIME_DISABLED_KEYS_H
-#define TG_RUNTIME_DISABLED_KEYS_H
+#ifndef TG_UPSTREAM_DISABLED_KEYS_H
+#define TG_UPSTREAM_DISABLED_KEYS_H
 
 #include "server/ledger/ledger.h"
 

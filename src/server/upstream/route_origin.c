@@ -1,5 +1,5 @@
 /* route_origin.c - where requests of a configuration go. See route_origin.h. */
-#include "server/runtime/route_origin.h"
+#include "server/upstream/route_origin.h"
 
 #include <string.h>
 

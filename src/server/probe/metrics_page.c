@@ -4,14 +4,14 @@
  * gates, routes, keys, budgets. A look is cheap, and one page every few seconds is what is asked
  * for; values of different metrics may be some microseconds apart.
  */
-#include "server/admin/metrics_page.h"
+#include "server/probe/metrics_page.h"
 
 #include <string.h>
 
-#include "server/admin/metrics_page_internal.h"
 #include "server/obs/log.h"
 #include "server/obs/metrics.h"
 #include "server/obs/traces.h"
+#include "server/probe/metrics_page_internal.h"
 #include "server/runtime/jwks.h"
 #include "server/runtime/service.h"
 

@@ -12,8 +12,8 @@
  * Any thread may use it, without a lock. Relaxed order is enough: nothing else is read by what a
  * budget says. test_retry_budget_threads.c counts that no retry is given out twice.
  */
-#ifndef TG_RUNTIME_RETRY_BUDGET_H
-#define TG_RUNTIME_RETRY_BUDGET_H
+#ifndef TG_UPSTREAM_RETRY_BUDGET_H
+#define TG_UPSTREAM_RETRY_BUDGET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,12 +3,12 @@
  * They are made and answered within probe_pages_begin(): there is no state, and nothing to be told
  * afterwards.
  */
-#include "server/admin/probe_pages.h"
+#include "server/probe/probe_pages.h"
 
 #include <stdio.h>
 
-#include "server/admin/metrics_page.h"
 #include "server/fleet/fleet_state.h"
+#include "server/probe/metrics_page.h"
 #include "server/runtime/control.h"
 
 static void probe_pages_answer(struct http_inbound *in, int status, struct slice type,

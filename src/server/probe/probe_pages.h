@@ -6,8 +6,8 @@
  *
  * They ask the library for what it counts and take no other lock. No secret is on any page.
  */
-#ifndef TG_ADMIN_PROBE_PAGES_H
-#define TG_ADMIN_PROBE_PAGES_H
+#ifndef TG_PROBE_PROBE_PAGES_H
+#define TG_PROBE_PROBE_PAGES_H
 
 #include "io/http/http_server.h"
 

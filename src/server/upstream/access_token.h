@@ -9,8 +9,8 @@
  *
  * From any thread, but for what belongs to the control thread.
  */
-#ifndef TG_RUNTIME_ACCESS_TOKEN_H
-#define TG_RUNTIME_ACCESS_TOKEN_H
+#ifndef TG_UPSTREAM_ACCESS_TOKEN_H
+#define TG_UPSTREAM_ACCESS_TOKEN_H
 
 #include <pthread.h>
 #include <stdatomic.h>

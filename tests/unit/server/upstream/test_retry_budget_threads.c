@@ -7,7 +7,7 @@
 
 #include "crew.h"
 #include "server/config/config.h"
-#include "server/runtime/retry_budget.h"
+#include "server/upstream/retry_budget.h"
 
 enum { THREADS = 4,
        CALLS = 20000,

@@ -1,6 +1,6 @@
 /* metrics_store.c - where limits are kept, on the page of metrics: memory, and Redis if there is.
  * */
-#include "server/admin/metrics_page_internal.h"
+#include "server/probe/metrics_page_internal.h"
 #include "server/remote/remote.h"
 
 /* A store in this process is there as long as the process is; it can only be full. */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "server/admin/metrics_page_internal.h"
+#include "server/probe/metrics_page_internal.h"
 
 /* ---- routes ---- */
 

@@ -1,7 +1,7 @@
 /* test_output_speed_threads.c - how fast a model writes: the fastest of the last calls, whoever
  * would like it to be less.
  */
-#include "server/runtime/output_speed.h"
+#include "server/upstream/output_speed.h"
 
 #include <pthread.h>
 #include <stdio.h>

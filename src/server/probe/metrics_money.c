@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/admin/metrics_page_internal.h"
+#include "server/probe/metrics_page_internal.h"
 
 /* ---- which ---- */
 

@@ -4,7 +4,7 @@
  * after a pause that doubles; what else it says it would say again. After TRIES attempts the batch
  * is lost: newer spans tell more about what is going on.
  */
-#include "server/admin/otlp.h"
+#include "server/probe/otlp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* access_token.c - the token of a service account. See access_token.h. */
-#include "server/runtime/access_token.h"
+#include "server/upstream/access_token.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -9,7 +9,7 @@
 
 #include "lib/core/num.h"
 #include "lib/core/problem.h"
-#include "server/runtime/route_origin.h"
+#include "server/upstream/route_origin.h"
 
 /* A token is renewed five minutes ahead of its end, or in the last quarter of a short life; it is
  * not sent in its last ten seconds, or the last tenth. After a failure it is tried again after a

@@ -1,5 +1,5 @@
 /* retry_budget.c - retries are bounded by a part of the calls: see retry_budget.h. */
-#include "server/runtime/retry_budget.h"
+#include "server/upstream/retry_budget.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* route_origin.h - where requests of a configuration go: its addresses, with their trust. */
-#ifndef TG_RUNTIME_ROUTE_ORIGIN_H
-#define TG_RUNTIME_ROUTE_ORIGIN_H
+#ifndef TG_UPSTREAM_ROUTE_ORIGIN_H
+#define TG_UPSTREAM_ROUTE_ORIGIN_H
 
 #include "io/http/http_client.h"
 #include "server/config/config.h"

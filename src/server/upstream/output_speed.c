@@ -1,5 +1,5 @@
 /* output_speed.c - the calls, oldest first, and the fastest of them: see output_speed.h. */
-#include "server/runtime/output_speed.h"
+#include "server/upstream/output_speed.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
 
 #include "draw.h"
 #include "server/config/config.h"
-#include "server/runtime/retry_budget.h"
+#include "server/upstream/retry_budget.h"
 
 static const tg_ms START = 1800000000000;
 

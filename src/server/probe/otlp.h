@@ -8,8 +8,8 @@
  * else is sent, the lanes of the workers fill up, and what does not fit there is dropped and
  * counted: whatever the collector does, calls do not feel it. Runs on the control thread's loop.
  */
-#ifndef TG_ADMIN_OTLP_H
-#define TG_ADMIN_OTLP_H
+#ifndef TG_PROBE_OTLP_H
+#define TG_PROBE_OTLP_H
 
 #include "io/http/http_client.h"
 #include "io/net/loop.h"

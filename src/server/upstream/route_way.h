@@ -9,8 +9,8 @@
  *     completions,        same        same         same              -           -
  *     embeddings
  */
-#ifndef TG_RUNTIME_ROUTE_WAY_H
-#define TG_RUNTIME_ROUTE_WAY_H
+#ifndef TG_UPSTREAM_ROUTE_WAY_H
+#define TG_UPSTREAM_ROUTE_WAY_H
 
 #include "server/config/config.h"
 #include "server/dialect/translate/dialects.h"

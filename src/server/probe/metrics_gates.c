@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/metrics_page_internal.h"
 #include "server/obs/metrics.h"
+#include "server/probe/metrics_page_internal.h"
 
 enum { TOP_PEERS = 10 };
 

@@ -15,8 +15,8 @@
  * Threads: any. Adding takes a mutex and walks over the calls, about a microsecond for a call of
  * some seconds; asking is one load.
  */
-#ifndef TG_RUNTIME_OUTPUT_SPEED_H
-#define TG_RUNTIME_OUTPUT_SPEED_H
+#ifndef TG_UPSTREAM_OUTPUT_SPEED_H
+#define TG_UPSTREAM_OUTPUT_SPEED_H
 
 #include <stdint.h>
 

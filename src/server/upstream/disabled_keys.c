@@ -1,5 +1,5 @@
 /* disabled_keys.c - keys of providers that an operator has taken out of use: see the header. */
-#include "server/runtime/disabled_keys.h"
+#include "server/upstream/disabled_keys.h"
 
 #include <stdlib.h>
 #include <string.h>

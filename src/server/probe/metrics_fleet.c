@@ -1,6 +1,6 @@
 /* metrics_fleet.c - what gateways that share a store have in common, on the page of metrics. */
-#include "server/admin/metrics_page_internal.h"
 #include "server/fleet/fleet.h"
+#include "server/probe/metrics_page_internal.h"
 
 static int64_t count_behind(const struct fleet_view *view)
 {

@@ -6,8 +6,8 @@
  *
  * On the control thread's thread, whose generation it is.
  */
-#ifndef TG_ADMIN_METRICS_PAGE_H
-#define TG_ADMIN_METRICS_PAGE_H
+#ifndef TG_PROBE_METRICS_PAGE_H
+#define TG_PROBE_METRICS_PAGE_H
 
 #include "server/obs/exposition.h"
 #include "server/runtime/gateway.h"
