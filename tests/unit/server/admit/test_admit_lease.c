@@ -253,15 +253,15 @@ static void what_is_bound_ends_with_its_connection(void **state)
 
     (void)state;
     kit_open(&kit, MANY);
-    tied(7, 1000, &a);
-    tied(7, 60000, &b);
-    tied(8, 60000, &other);
-    tied(7, 60000, &released);
+    tied(7, 100000, &a);
+    tied(7, 600000, &b);
+    tied(8, 600000, &other);
+    tied(7, 600000, &released);
     assert_true(kit_release(&kit, 1, "all", &released));
     assert_int_equal(admit_count_bound(kit.gateway), 3);
-    kit_pass(&kit, 900);
+    kit_pass(&kit, 90000);
     assert_true(renewed("all", &a, &deadline)); /* by another worker: the tie lives as long */
-    kit_pass(&kit, 900);
+    kit_pass(&kit, 90000);
     assert_int_equal(admit_count_bound(kit.gateway), 3);
     admit_connection_closed(&kit.workers[0], 9);
     assert_int_equal(kit_stats(&kit).leases, 3);
