@@ -10,30 +10,30 @@
 void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup *topup)
 {
     json_write_object(out);
-    admin_write_number(out, "id", topup->id);
-    admin_write_text(out, "per", tg_per_name(topup->per));
-    admin_write_text(out, "tz", topup->tz);
-    admin_write_number(out, "micro_usd", topup->micro);
-    admin_write_number(out, "made_at", topup->made_at);
-    admin_write_unless(out, "ends_at", topup->ends_at, TG_NUMBER_MAX);
+    json_member_number(out, "id", topup->id);
+    json_member_text(out, "per", tg_per_name(topup->per));
+    json_member_text(out, "tz", topup->tz);
+    json_member_number(out, "micro_usd", topup->micro);
+    json_member_number(out, "made_at", topup->made_at);
+    json_member_unless(out, "ends_at", topup->ends_at, TG_NUMBER_MAX);
     json_write_object_end(out);
 }
 
 void admin_write_override(struct json_writer *out, const struct ledger_admin_override *override)
 {
     json_write_object(out);
-    admin_write_number(out, "id", override->id);
-    admin_write_text(out, "kind", fleet_override_name(override->kind));
-    admin_write_text(out, "tenant", override->tenant);
-    admin_write_text(out, "key", override->key[0] != '\0' ? override->key : NULL);
+    json_member_number(out, "id", override->id);
+    json_member_text(out, "kind", fleet_override_name(override->kind));
+    json_member_text(out, "tenant", override->tenant);
+    json_member_text(out, "key", override->key[0] != '\0' ? override->key : NULL);
     if (override->kind == LEDGER_OVERRIDE_RAISE) {
-        admin_write_text(out, "per", tg_per_name(override->per));
-        admin_write_text(out, "tz", override->tz);
-        admin_write_number(out, "micro_usd", override->micro);
+        json_member_text(out, "per", tg_per_name(override->per));
+        json_member_text(out, "tz", override->tz);
+        json_member_number(out, "micro_usd", override->micro);
     }
-    admin_write_text(out, "reason", override->reason);
-    admin_write_number(out, "made_at", override->made_at);
-    admin_write_number(out, "until", override->ends_at);
+    json_member_text(out, "reason", override->reason);
+    json_member_number(out, "made_at", override->made_at);
+    json_member_number(out, "until", override->ends_at);
     json_write_object_end(out);
 }
 
@@ -42,11 +42,11 @@ static void write_key(struct json_writer *out, const struct admin_change *change
     char hex[VIRTUAL_KEY_HEX + 1];
 
     virtual_key_hex(change->sha256, hex);
-    admin_write_text(out, "tenant", change->tenant);
-    admin_write_text(out, "name", change->name);
-    admin_write_text(out, "key", change->secret);
-    admin_write_text(out, "sha256", hex);
-    admin_write_unless(out, "not_after", change->not_after, CONFIG_NEVER);
+    json_member_text(out, "tenant", change->tenant);
+    json_member_text(out, "name", change->name);
+    json_member_text(out, "key", change->secret);
+    json_member_text(out, "sha256", hex);
+    json_member_unless(out, "not_after", change->not_after, CONFIG_NEVER);
 }
 
 void admin_change_write(const struct admin_change *change, const struct reload_result *result,
@@ -63,7 +63,7 @@ void admin_change_write(const struct admin_change *change, const struct reload_r
         json_write_key(out, "override");
         admin_write_override(out, &change->override);
     }
-    admin_write_number(out, "generation", (int64_t)result->generation);
+    json_member_number(out, "generation", (int64_t)result->generation);
     admin_write_warnings(out, result->problems, change->extra);
     json_write_object_end(out);
 }

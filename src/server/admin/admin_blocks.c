@@ -35,8 +35,8 @@ static void write_block(void *context, struct slice window, struct slice process
     json_write_string(out, process.at, process.n);
     json_write_key(out, "window");
     json_write_string(out, window.at, window.n);
-    admin_write_number(out, "micro_usd", micro);
-    admin_write_number(out, "asked_at", asked_at);
+    json_member_number(out, "micro_usd", micro);
+    json_member_number(out, "asked_at", asked_at);
     json_write_object_end(out);
 }
 
@@ -83,8 +83,8 @@ void admin_blocks_write_off(struct admin_call *call)
     admin_audit(call->admin, who, "write_off", what, "done");
     json_writer_init(&out);
     json_write_object(&out);
-    admin_write_number(&out, "windows", (int64_t)n);
-    admin_write_number(&out, "micro_usd", micro);
+    json_member_number(&out, "windows", (int64_t)n);
+    json_member_number(&out, "micro_usd", micro);
     json_write_object_end(&out);
     admin_reply(call->in, 200, &out);
 }

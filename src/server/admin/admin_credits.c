@@ -149,15 +149,15 @@ static void write_credit(void *context, const struct ledger_credit *credit)
     struct json_writer *out = context;
 
     json_write_object(out);
-    admin_write_number(out, "id", credit->id);
-    admin_write_number(out, "made_at", credit->made_at);
-    admin_write_text(out, "tenant", credit->tenant);
-    admin_write_text(out, "user", credit->user[0] != '\0' ? credit->user : NULL);
-    admin_write_number(out, "since", credit->since);
-    admin_write_unless(out, "until", credit->until, TG_NUMBER_MAX);
-    admin_write_number(out, "micro_usd", credit->micro);
-    admin_write_text(out, "reason", credit->reason);
-    admin_write_text(out, "actor", credit->actor);
+    json_member_number(out, "id", credit->id);
+    json_member_number(out, "made_at", credit->made_at);
+    json_member_text(out, "tenant", credit->tenant);
+    json_member_text(out, "user", credit->user[0] != '\0' ? credit->user : NULL);
+    json_member_number(out, "since", credit->since);
+    json_member_unless(out, "until", credit->until, TG_NUMBER_MAX);
+    json_member_number(out, "micro_usd", credit->micro);
+    json_member_text(out, "reason", credit->reason);
+    json_member_text(out, "actor", credit->actor);
     json_write_object_end(out);
 }
 
@@ -198,7 +198,7 @@ static void make_credit(struct admin_change *change, struct gateway *gateway)
         json_write_object(&change->reply);
         json_write_key(&change->reply, "credit");
         write_credit(&change->reply, credit);
-        admin_write_number(&change->reply, "uncertain_micro_usd", uncertain - credit->micro);
+        json_member_number(&change->reply, "uncertain_micro_usd", uncertain - credit->micro);
         json_write_object_end(&change->reply);
         break;
     case LEDGER_CREDIT_TOO_MUCH:

@@ -117,8 +117,8 @@ void admin_explain(struct admin_call *call)
 static void write_reloaded(struct json_writer *out, const struct reload_result *result)
 {
     json_write_object(out);
-    admin_write_number(out, "generation", (int64_t)result->generation);
-    admin_write_text(out, "hash", result->hash);
+    json_member_number(out, "generation", (int64_t)result->generation);
+    json_member_text(out, "hash", result->hash);
     admin_write_warnings(out, result->problems, NULL);
     json_write_key(out, "restart_needed");
     json_write_array(out);

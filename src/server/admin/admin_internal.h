@@ -4,7 +4,7 @@
 #define TG_ADMIN_ADMIN_INTERNAL_H
 
 #include "io/http/http_server.h"
-#include "io/text/json_write.h"
+#include "io/text/json_member.h"
 #include "server/config/config.h"
 
 struct admin_call;
@@ -101,15 +101,6 @@ void admin_write_topup(struct json_writer *out, const struct ledger_admin_topup 
 /* "topups": [...], those of a tenant, or of everyone (""), that have not ended. */
 struct admin;
 void admin_write_topups(struct json_writer *out, const struct admin *admin, const char *tenant);
-
-/* Values of a kind. */
-void admin_write_text(struct json_writer *out, const char *key, const char *text); /* or null */
-void admin_write_number(struct json_writer *out, const char *key, int64_t number);
-void admin_write_real(struct json_writer *out, const char *key, double number);
-void admin_write_flag(struct json_writer *out, const char *key, bool flag);
-void admin_write_null(struct json_writer *out, const char *key);
-/* Null where it is `none`. */
-void admin_write_unless(struct json_writer *out, const char *key, int64_t number, int64_t none);
 
 #define ADMIN_TAKEN_OVER "another process takes over from this one; ask again in a second"
 

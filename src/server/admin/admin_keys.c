@@ -71,8 +71,8 @@ static void reset_in(struct admin_call *call, const struct config_provider *prov
     ++*n;
     recorder_change(call->admin->options.gateway, "key_reset", name);
     json_write_object(out);
-    admin_write_text(out, "provider", provider->name);
-    admin_write_text(out, "name", name);
+    json_member_text(out, "provider", provider->name);
+    json_member_text(out, "name", name);
     json_write_object_end(out);
     admin_peer(call->in, who);
     snprintf(object, sizeof object, "%s/%s", provider->name, name);
@@ -222,8 +222,8 @@ void admin_key_apply(struct admin_change *change)
 
     admin_key_switch(change->all->admin, change->tenant, change->name, disabled);
     json_write_object(&change->reply);
-    admin_write_text(&change->reply, "provider", change->tenant);
-    admin_write_text(&change->reply, "name", change->name);
+    json_member_text(&change->reply, "provider", change->tenant);
+    json_member_text(&change->reply, "name", change->name);
     json_write_key(&change->reply, "disabled");
     json_write_bool(&change->reply, disabled);
     json_write_object_end(&change->reply);

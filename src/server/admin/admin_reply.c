@@ -79,8 +79,8 @@ static void write_error(struct json_writer *out, const char *code, const char *m
 {
     json_write_key(out, "error");
     json_write_object(out);
-    admin_write_text(out, "code", code);
-    admin_write_text(out, "message", message);
+    json_member_text(out, "code", code);
+    json_member_text(out, "message", message);
     json_write_object_end(out);
 }
 
@@ -125,10 +125,10 @@ void admin_reply_method(struct http_inbound *in, const char *allow)
 static void write_problem(struct json_writer *out, const struct admin_problem *problem)
 {
     json_write_object(out);
-    admin_write_text(out, "file", problem->file != NULL ? problem->file : "");
-    admin_write_number(out, "line", (int64_t)problem->line);
-    admin_write_number(out, "column", (int64_t)problem->column);
-    admin_write_text(out, "message", problem->text);
+    json_member_text(out, "file", problem->file != NULL ? problem->file : "");
+    json_member_number(out, "line", (int64_t)problem->line);
+    json_member_number(out, "column", (int64_t)problem->column);
+    json_member_text(out, "message", problem->text);
     json_write_object_end(out);
 }
 
@@ -221,47 +221,4 @@ void admin_write_warnings(struct json_writer *out, const struct config_problems 
         written++;
     }
     json_write_array_end(out);
-}
-
-/* ---- values ---- */
-
-void admin_write_text(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    if (text != NULL)
-        json_write_string(out, text, strlen(text));
-    else
-        json_write_null(out);
-}
-
-void admin_write_number(struct json_writer *out, const char *key, int64_t number)
-{
-    json_write_key(out, key);
-    json_write_integer(out, number);
-}
-
-void admin_write_real(struct json_writer *out, const char *key, double number)
-{
-    json_write_key(out, key);
-    json_write_double(out, number);
-}
-
-void admin_write_flag(struct json_writer *out, const char *key, bool flag)
-{
-    json_write_key(out, key);
-    json_write_bool(out, flag);
-}
-
-void admin_write_null(struct json_writer *out, const char *key)
-{
-    json_write_key(out, key);
-    json_write_null(out);
-}
-
-void admin_write_unless(struct json_writer *out, const char *key, int64_t number, int64_t none)
-{
-    if (number == none)
-        admin_write_null(out, key);
-    else
-        admin_write_number(out, key, number);
 }

@@ -34,13 +34,13 @@ static void write_head(struct json_writer *out, const struct config *config,
     char place[EXPLAIN_PLACE_MAX];
 
     explain_place(tenant, place);
-    admin_write_text(out, "name", tenant->name);
-    admin_write_text(out, "parent",
+    json_member_text(out, "name", tenant->name);
+    json_member_text(out, "parent",
                      tenant->parent != CONFIG_NO_PARENT ? config->tenants[tenant->parent].name
                                                         : NULL);
-    admin_write_text(out, "source", source_name(tenant->extra));
-    admin_write_text(out, "place", place);
-    admin_write_text(out, "mode", mode_name(tenant->mode));
+    json_member_text(out, "source", source_name(tenant->extra));
+    json_member_text(out, "place", place);
+    json_member_text(out, "mode", mode_name(tenant->mode));
 }
 
 /* ---- all of them ---- */
@@ -70,12 +70,12 @@ static void write_page(struct json_writer *out, const struct config *config, con
     for (size_t i = 0; i < n && i < wanted; i++) {
         json_write_object(out);
         write_head(out, config, list[i]);
-        admin_write_number(out, "keys", (int64_t)list[i]->n_keys);
-        admin_write_number(out, "budgets", (int64_t)list[i]->n_budgets);
+        json_member_number(out, "keys", (int64_t)list[i]->n_keys);
+        json_member_number(out, "budgets", (int64_t)list[i]->n_budgets);
         json_write_object_end(out);
     }
     json_write_array_end(out);
-    admin_write_text(out, "next", n > wanted ? list[wanted - 1]->name : NULL);
+    json_member_text(out, "next", n > wanted ? list[wanted - 1]->name : NULL);
     json_write_object_end(out);
     free(list);
 }
@@ -142,11 +142,11 @@ static void write_keys(struct json_writer *out, const struct config_tenant *tena
         const struct config_key *key = &tenant->keys[i];
         virtual_key_hex(key->sha256, hex);
         json_write_object(out);
-        admin_write_text(out, "name", key->name);
-        admin_write_text(out, "source", source_name(key->extra));
-        admin_write_text(out, "sha256", hex);
-        admin_write_unless(out, "not_after", key->not_after, CONFIG_NEVER);
-        admin_write_flag(out, "expired", now >= key->not_after);
+        json_member_text(out, "name", key->name);
+        json_member_text(out, "source", source_name(key->extra));
+        json_member_text(out, "sha256", hex);
+        json_member_unless(out, "not_after", key->not_after, CONFIG_NEVER);
+        json_member_flag(out, "expired", now >= key->not_after);
         json_write_object_end(out);
     }
     json_write_array_end(out);
@@ -193,10 +193,10 @@ static void write_tenant(struct json_writer *out, struct admin *admin,
 
     json_write_object(out);
     write_head(out, config, tenant);
-    admin_write_text(out, "priority", tg_priority_name(PRIORITY[tenant->priority]));
-    admin_write_real(out, "weight", tenant->weight);
-    admin_write_real(out, "value", tenant->value);
-    admin_write_unless(out, "concurrency", tenant->concurrency, 0);
+    json_member_text(out, "priority", tg_priority_name(PRIORITY[tenant->priority]));
+    json_member_real(out, "weight", tenant->weight);
+    json_member_real(out, "value", tenant->value);
+    json_member_unless(out, "concurrency", tenant->concurrency, 0);
     json_write_key(out, "models");
     json_write_array(out);
     for (size_t i = 0; i < tenant->models.n; i++)

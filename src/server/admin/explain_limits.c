@@ -67,11 +67,11 @@ void explain_place(const struct config_tenant *tenant, char text[EXPLAIN_PLACE_M
 static void write_real(struct json_writer *out, const char *key, double number)
 {
     if (number < 0)
-        admin_write_null(out, key);
+        json_member_null(out, key);
     else if (number == floor(number) && number <= (double)TG_NUMBER_MAX)
-        admin_write_number(out, key, (int64_t)number);
+        json_member_number(out, key, (int64_t)number);
     else
-        admin_write_real(out, key, number);
+        json_member_real(out, key, number);
 }
 
 static void say_left(const struct explain_limit *limit, char text[96])
@@ -142,20 +142,20 @@ void explain_write_limit(struct json_writer *out, const struct explain_limit *li
 
     explain_limits_say(limit, text);
     json_write_object(out);
-    admin_write_text(out, "stage", limit->stage);
-    admin_write_text(out, "scope", limit->scope);
-    admin_write_text(out, "name", limit->name);
-    admin_write_text(out, "what", limit->what);
-    admin_write_text(out, "source", limit->source);
-    admin_write_text(out, "mode", snapshot_mode_name(limit->mode));
-    admin_write_text(out, "unit", limit->unit);
+    json_member_text(out, "stage", limit->stage);
+    json_member_text(out, "scope", limit->scope);
+    json_member_text(out, "name", limit->name);
+    json_member_text(out, "what", limit->what);
+    json_member_text(out, "source", limit->source);
+    json_member_text(out, "mode", snapshot_mode_name(limit->mode));
+    json_member_text(out, "unit", limit->unit);
     write_real(out, "limit", limit->limit);
     write_real(out, "remaining", limit->remaining);
-    admin_write_unless(out, "reset_at", limit->reset_at, 0);
-    admin_write_unless(out, "retry_after_ms", later ? limit->retry_after_ms : 0, 0);
-    admin_write_flag(out, "refuses", limit->refuses);
-    admin_write_flag(out, "waits", limit->waits);
-    admin_write_text(out, "text", text);
+    json_member_unless(out, "reset_at", limit->reset_at, 0);
+    json_member_unless(out, "retry_after_ms", later ? limit->retry_after_ms : 0, 0);
+    json_member_flag(out, "refuses", limit->refuses);
+    json_member_flag(out, "waits", limit->waits);
+    json_member_text(out, "text", text);
     json_write_object_end(out);
 }
 

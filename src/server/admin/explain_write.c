@@ -20,15 +20,15 @@ static void write_store(struct json_writer *out, const struct explanation *of)
     enum remote_mode budget = asked ? of->visits[0].money.mode : REMOTE_LOCAL;
     remote_problem(remote, problem, sizeof problem);
     json_write_object(out);
-    admin_write_text(out, "state", remote_health_name(remote_health_of(remote)));
-    admin_write_flag(out, "two_tier", of->config->store.two_tier);
-    admin_write_flag(out, "asked", asked);
-    admin_write_text(out, "limits_by", asked ? remote_mode_name(limits) : NULL);
-    admin_write_text(out, "budget_by", asked ? remote_mode_name(budget) : NULL);
-    admin_write_flag(out, "away", asked && (limits >= REMOTE_LOCAL || budget >= REMOTE_LOCAL));
-    admin_write_text(out, "problem", *problem != '\0' ? problem : NULL);
-    admin_write_number(out, "workers", (int64_t)of->n_visits);
-    admin_write_number(out, "workers_admitting", (int64_t)of->admitting);
+    json_member_text(out, "state", remote_health_name(remote_health_of(remote)));
+    json_member_flag(out, "two_tier", of->config->store.two_tier);
+    json_member_flag(out, "asked", asked);
+    json_member_text(out, "limits_by", asked ? remote_mode_name(limits) : NULL);
+    json_member_text(out, "budget_by", asked ? remote_mode_name(budget) : NULL);
+    json_member_flag(out, "away", asked && (limits >= REMOTE_LOCAL || budget >= REMOTE_LOCAL));
+    json_member_text(out, "problem", *problem != '\0' ? problem : NULL);
+    json_member_number(out, "workers", (int64_t)of->n_visits);
+    json_member_number(out, "workers_admitting", (int64_t)of->admitting);
     json_write_object_end(out);
 }
 
@@ -42,8 +42,8 @@ static void write_rules(struct json_writer *out, const struct explanation *of)
     json_write_array(out);
     for (size_t i = 0; i < n; i++) {
         json_write_object(out);
-        admin_write_text(out, "scope", owners[i].kind);
-        admin_write_text(out, "name", owners[i].name);
+        json_member_text(out, "scope", owners[i].kind);
+        json_member_text(out, "name", owners[i].name);
         explain_write_rules(out, owners[i].rules);
         json_write_object_end(out);
     }
@@ -69,27 +69,27 @@ void explain_write_all(struct json_writer *out, const struct explanation *of)
     const struct explain_route *way = of->n_routes > 0 ? &of->routes[of->served] : NULL;
 
     json_write_object(out);
-    admin_write_number(out, "at", clock_wall_of(&of->gateway->clock, of->now));
-    admin_write_number(out, "generation", (int64_t)of->generation->number);
-    admin_write_text(out, "tenant", of->tenant->name);
-    admin_write_text(out, "model", of->model);
-    admin_write_text(out, "user", of->asked.user);
-    admin_write_text(out, "priority", tg_priority_name(of->gate_call.priority));
-    admin_write_unless(out, "max_tokens", of->asked.max_tokens, -1);
-    admin_write_number(out, "tokens", of->gate_call.debit.cost);
-    admin_write_number(out, "charged_tokens", of->expectation.charge);
-    admin_write_real(out, "overbook", of->expectation.factor);
-    admin_write_number(out, "micro_usd", way != NULL ? way->micro : 0);
-    admin_write_text(out, "reserve",
+    json_member_number(out, "at", clock_wall_of(&of->gateway->clock, of->now));
+    json_member_number(out, "generation", (int64_t)of->generation->number);
+    json_member_text(out, "tenant", of->tenant->name);
+    json_member_text(out, "model", of->model);
+    json_member_text(out, "user", of->asked.user);
+    json_member_text(out, "priority", tg_priority_name(of->gate_call.priority));
+    json_member_unless(out, "max_tokens", of->asked.max_tokens, -1);
+    json_member_number(out, "tokens", of->gate_call.debit.cost);
+    json_member_number(out, "charged_tokens", of->expectation.charge);
+    json_member_real(out, "overbook", of->expectation.factor);
+    json_member_number(out, "micro_usd", way != NULL ? way->micro : 0);
+    json_member_text(out, "reserve",
                      way == NULL || !of->tenant->hard_budget ? NULL
                      : way->quote.pair != 0                  ? "expected"
                                                              : "bound");
-    admin_write_flag(out, "admitted", by == NULL);
-    admin_write_flag(out, "waits", of->waits);
-    admin_write_unless(out, "refused_by", (int64_t)of->binding, (int64_t)of->n);
-    admin_write_text(out, "reason", by != NULL ? by->reason : NULL);
-    admin_write_unless(out, "status", by != NULL ? status_of(of, by) : 0, 0);
-    admin_write_text(out, "served_by",
+    json_member_flag(out, "admitted", by == NULL);
+    json_member_flag(out, "waits", of->waits);
+    json_member_unless(out, "refused_by", (int64_t)of->binding, (int64_t)of->n);
+    json_member_text(out, "reason", by != NULL ? by->reason : NULL);
+    json_member_unless(out, "status", by != NULL ? status_of(of, by) : 0, 0);
+    json_member_text(out, "served_by",
                      by == NULL && way != NULL && way->route->config->name != NULL
                          ? way->route->config->name
                          : NULL);

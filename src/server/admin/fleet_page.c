@@ -18,17 +18,17 @@ static void write_gateway(struct json_writer *out, const struct fleet_report *re
     int64_t behind = view->stored_version - report->version;
 
     json_write_object(out);
-    admin_write_text(out, "id", report->id);
-    admin_write_text(out, "name", report->name);
-    admin_write_text(out, "program", report->program);
-    admin_write_flag(out, "self", self);
-    admin_write_text(out, "state", silent > FLEET_SILENT_MS ? "silent" : report->state);
-    admin_write_number(out, "version", report->version);
-    admin_write_text(out, "epoch", report->epoch);
-    admin_write_unless(out, "versions_behind", same && behind >= 0 ? behind : -1, -1);
-    admin_write_unless(out, "since", report->since, 0);
-    admin_write_number(out, "silent_ms", silent);
-    admin_write_text(out, "problem", report->problem);
+    json_member_text(out, "id", report->id);
+    json_member_text(out, "name", report->name);
+    json_member_text(out, "program", report->program);
+    json_member_flag(out, "self", self);
+    json_member_text(out, "state", silent > FLEET_SILENT_MS ? "silent" : report->state);
+    json_member_number(out, "version", report->version);
+    json_member_text(out, "epoch", report->epoch);
+    json_member_unless(out, "versions_behind", same && behind >= 0 ? behind : -1, -1);
+    json_member_unless(out, "since", report->since, 0);
+    json_member_number(out, "silent_ms", silent);
+    json_member_text(out, "problem", report->problem);
     json_write_object_end(out);
 }
 
@@ -79,15 +79,15 @@ void admin_fleet_get(struct admin_call *call)
         fleet_get_view(fleet, &view);
     json_writer_init(&out);
     json_write_object(&out);
-    admin_write_text(&out, "store", fleet != NULL ? "redis" : "memory");
-    admin_write_text(&out, "state", fleet != NULL ? fleet_state_name(view.state) : "alone");
-    admin_write_text(&out, "why", fleet != NULL ? fleet_event_text(view.seen) : "");
-    admin_write_text(&out, "problem", fleet != NULL ? view.problem : "");
-    admin_write_text(&out, "epoch", view.mark.epoch);
-    admin_write_number(&out, "version", view.mark.version);
-    admin_write_unless(&out, "stored_version", view.stored_version, -1);
-    admin_write_number(&out, "schema", LEDGER_FLEET_SCHEMA);
-    admin_write_text(&out, "eviction_policy", view.policy[0] != '\0' ? view.policy : NULL);
+    json_member_text(&out, "store", fleet != NULL ? "redis" : "memory");
+    json_member_text(&out, "state", fleet != NULL ? fleet_state_name(view.state) : "alone");
+    json_member_text(&out, "why", fleet != NULL ? fleet_event_text(view.seen) : "");
+    json_member_text(&out, "problem", fleet != NULL ? view.problem : "");
+    json_member_text(&out, "epoch", view.mark.epoch);
+    json_member_number(&out, "version", view.mark.version);
+    json_member_unless(&out, "stored_version", view.stored_version, -1);
+    json_member_number(&out, "schema", LEDGER_FLEET_SCHEMA);
+    json_member_text(&out, "eviction_policy", view.policy[0] != '\0' ? view.policy : NULL);
     json_write_key(&out, "gateways");
     json_write_array(&out);
     if (fleet != NULL)
@@ -114,7 +114,7 @@ void admin_fleet_restore(struct admin_call *call)
         return;
     snprintf(change->reason, sizeof change->reason, "%.*s", LEDGER_REASON_MAX - 1, reason.text);
     json_write_object(&change->reply);
-    admin_write_text(&change->reply, "restored_from", "copy");
+    json_member_text(&change->reply, "restored_from", "copy");
     json_write_object_end(&change->reply);
     admin_change_start(change);
 }

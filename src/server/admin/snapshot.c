@@ -94,9 +94,9 @@ static void write_reasons(struct json_writer *out, const char *key, const uint64
         if (earlier || sum == 0)
             continue;
         if (before != NULL)
-            admin_write_real(out, name, (double)sum / seconds);
+            json_member_real(out, name, (double)sum / seconds);
         else
-            admin_write_number(out, name, (int64_t)sum);
+            json_member_number(out, name, (int64_t)sum);
     }
     json_write_object_end(out);
 }
@@ -116,14 +116,14 @@ static void write_would_deny(struct json_writer *out, const uint64_t *would_deny
     json_write_object(out);
     for (int i = 0; i < REPORT_STAGES; i++)
         if (would_deny[i] > 0)
-            admin_write_number(out, report_stage_name((enum report_stage)i),
+            json_member_number(out, report_stage_name((enum report_stage)i),
                                (int64_t)would_deny[i]);
     json_write_object_end(out);
 }
 
 static void write_count(struct json_writer *out, const char *key, const atomic_ullong *count)
 {
-    admin_write_number(out, key, (int64_t)atomic_load_explicit(count, memory_order_relaxed));
+    json_member_number(out, key, (int64_t)atomic_load_explicit(count, memory_order_relaxed));
 }
 
 /* The values of this moment: the sample that rates are made of may be a second old. */
@@ -135,9 +135,9 @@ static void write_counters(struct json_writer *out, const struct snapshot_memory
     count_calls(scratch, &memory->of);
     json_write_key(out, "counters");
     json_write_object(out);
-    admin_write_number(out, "calls", (int64_t)scratch->calls);
-    admin_write_number(out, "admitted", (int64_t)scratch->admitted);
-    admin_write_number(out, "refused", (int64_t)sum_of(scratch->refused));
+    json_member_number(out, "calls", (int64_t)scratch->calls);
+    json_member_number(out, "admitted", (int64_t)scratch->admitted);
+    json_member_number(out, "refused", (int64_t)sum_of(scratch->refused));
     write_reasons(out, "refused_by_reason", scratch->refused, NULL, 1);
     write_would_deny(out, scratch->would_deny);
     write_count(out, "retries", &counts->retries);
@@ -156,9 +156,9 @@ static void write_rates(struct json_writer *out, const struct snapshot_memory *m
 
     json_write_key(out, "rates");
     json_write_object(out);
-    admin_write_real(out, "calls", (double)(now->calls - before->calls) / seconds);
-    admin_write_real(out, "admitted", (double)(now->admitted - before->admitted) / seconds);
-    admin_write_real(out, "refused", (double)refused / seconds);
+    json_member_real(out, "calls", (double)(now->calls - before->calls) / seconds);
+    json_member_real(out, "admitted", (double)(now->admitted - before->admitted) / seconds);
+    json_member_real(out, "refused", (double)refused / seconds);
     write_reasons(out, "refused_by_reason", now->refused, before->refused, seconds);
     json_write_object_end(out);
 }
@@ -175,7 +175,7 @@ void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *
     json_write_key(out, "queued");
     json_write_object(out);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
-        admin_write_number(out, tg_priority_name((enum tg_priority)p), stats->queued[p]);
+        json_member_number(out, tg_priority_name((enum tg_priority)p), stats->queued[p]);
     json_write_object_end(out);
 }
 
@@ -188,21 +188,21 @@ static void write_gate(struct json_writer *out, const char *name, struct tg_gate
     tg_gate_get_stats(gate, &stats);
     tg_gate_get_law(gate, &law);
     json_write_object(out);
-    admin_write_text(out, "name", name);
-    admin_write_text(out, "law", tg_law_name(law.law));
-    admin_write_text(out, "mode", config->mode == CONFIG_SHADOW ? "shadow" : "enforce");
-    admin_write_unless(out, "limit", stats.limit, TG_NUMBER_MAX);
-    admin_write_number(out, "in_flight", stats.in_flight);
+    json_member_text(out, "name", name);
+    json_member_text(out, "law", tg_law_name(law.law));
+    json_member_text(out, "mode", config->mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    json_member_unless(out, "limit", stats.limit, TG_NUMBER_MAX);
+    json_member_number(out, "in_flight", stats.in_flight);
     snapshot_write_queued(out, &stats);
-    admin_write_number(out, "peers", stats.peers);
-    admin_write_number(out, "admitted", (int64_t)stats.admitted);
+    json_member_number(out, "peers", stats.peers);
+    json_member_number(out, "admitted", (int64_t)stats.admitted);
     json_write_key(out, "refused_by_reason");
     json_write_object(out);
     for (int r = TG_REASON_NONE + 1; r < TG_REASON_COUNT; r++)
         if (stats.refused[r] > 0)
-            admin_write_number(out, tg_reason_name((enum tg_reason)r), (int64_t)stats.refused[r]);
+            json_member_number(out, tg_reason_name((enum tg_reason)r), (int64_t)stats.refused[r]);
     json_write_object_end(out);
-    admin_write_number(out, "expired", (int64_t)stats.expired);
+    json_member_number(out, "expired", (int64_t)stats.expired);
     json_write_object_end(out);
 }
 
@@ -260,11 +260,11 @@ static void write_memory(struct json_writer *out, struct gateway *gateway,
     tg_gate_get_stats(gateway->gate, &stats);
     json_write_key(out, "memory");
     json_write_object(out);
-    admin_write_real(out, "used_ratio", stats.memory_used); /* null where it is not known */
-    admin_write_unless(out, "process_bytes", resident_bytes(), -1);
-    admin_write_number(out, "buffered_bytes",
+    json_member_real(out, "used_ratio", stats.memory_used); /* null where it is not known */
+    json_member_unless(out, "process_bytes", resident_bytes(), -1);
+    json_member_number(out, "buffered_bytes",
                        atomic_load_explicit(&gateway->counts.buffered, memory_order_relaxed));
-    admin_write_text(out, "state",
+    json_member_text(out, "state",
                      memory_state(&generation->config.gate.memory, stats.memory_used));
     json_write_object_end(out);
 }
@@ -276,12 +276,12 @@ static void write_store(struct json_writer *out, struct gateway *gateway)
     tg_store_get_stats(gateway->store, &stats);
     json_write_key(out, "store");
     json_write_object(out);
-    admin_write_text(out, "kind", gateway->remote ? "redis" : "memory");
-    admin_write_text(out, "state", remote_health_name(remote_health_of(gateway->remote)));
-    admin_write_number(out, "keys", (int64_t)stats.keys);
-    admin_write_number(out, "memory_bytes", (int64_t)stats.memory_bytes);
-    admin_write_number(out, "forgotten", (int64_t)stats.forgotten);
-    admin_write_number(out, "refused", (int64_t)stats.refused);
+    json_member_text(out, "kind", gateway->remote ? "redis" : "memory");
+    json_member_text(out, "state", remote_health_name(remote_health_of(gateway->remote)));
+    json_member_number(out, "keys", (int64_t)stats.keys);
+    json_member_number(out, "memory_bytes", (int64_t)stats.memory_bytes);
+    json_member_number(out, "forgotten", (int64_t)stats.forgotten);
+    json_member_number(out, "refused", (int64_t)stats.refused);
     json_write_object_end(out);
 }
 
@@ -292,7 +292,7 @@ static void write_fleet(struct json_writer *out, struct gateway *gateway)
     int64_t alive = 0, behind = 0;
 
     if (gateway->fleet == NULL) {
-        admin_write_null(out, "fleet");
+        json_member_null(out, "fleet");
         return;
     }
     fleet_get_view(gateway->fleet, &view);
@@ -303,12 +303,12 @@ static void write_fleet(struct json_writer *out, struct gateway *gateway)
     }
     json_write_key(out, "fleet");
     json_write_object(out);
-    admin_write_text(out, "state", view.evicts ? "store_evicts" : fleet_state_name(view.state));
-    admin_write_number(out, "version", view.mark.version);
-    admin_write_unless(out, "stored_version", view.stored_version, -1);
-    admin_write_number(out, "gateways", alive);
-    admin_write_number(out, "behind", behind);
-    admin_write_text(out, "problem", view.problem);
+    json_member_text(out, "state", view.evicts ? "store_evicts" : fleet_state_name(view.state));
+    json_member_number(out, "version", view.mark.version);
+    json_member_unless(out, "stored_version", view.stored_version, -1);
+    json_member_number(out, "gateways", alive);
+    json_member_number(out, "behind", behind);
+    json_member_text(out, "problem", view.problem);
     json_write_object_end(out);
 }
 
@@ -320,21 +320,21 @@ static void write_ledger(struct json_writer *out, struct gateway *gateway)
     struct ledger_state state;
 
     if (gateway->ledger == NULL) {
-        admin_write_null(out, "ledger");
+        json_member_null(out, "ledger");
         return;
     }
     spending_get_stats(gateway->spending, &spending);
     ledger_get_state(gateway->ledger, &state);
     json_write_key(out, "ledger");
     json_write_object(out);
-    admin_write_text(out, "state", HEALTH[state.health]);
-    admin_write_text(out, "reason", *state.reason != '\0' ? state.reason : NULL);
-    admin_write_number(out, "waiting", (int64_t)state.waiting);
-    admin_write_number(out, "room", (int64_t)state.room);
-    admin_write_number(out, "lost", (int64_t)spending.lost);
-    admin_write_number(out, "uncertain_micro_usd", spending.uncertain);
-    admin_write_number(out, "interrupted", (int64_t)state.interrupted);
-    admin_write_number(out, "interrupted_micro_usd", state.interrupted_micro);
+    json_member_text(out, "state", HEALTH[state.health]);
+    json_member_text(out, "reason", *state.reason != '\0' ? state.reason : NULL);
+    json_member_number(out, "waiting", (int64_t)state.waiting);
+    json_member_number(out, "room", (int64_t)state.room);
+    json_member_number(out, "lost", (int64_t)spending.lost);
+    json_member_number(out, "uncertain_micro_usd", spending.uncertain);
+    json_member_number(out, "interrupted", (int64_t)state.interrupted);
+    json_member_number(out, "interrupted_micro_usd", state.interrupted_micro);
     json_write_object_end(out);
 }
 
@@ -344,19 +344,19 @@ static void write_prices(struct json_writer *out, const struct generation *gener
     struct tg_bid_guard guard;
 
     if (generation->policy == NULL || generation->policy->policy == NULL) {
-        admin_write_null(out, "prices");
+        json_member_null(out, "prices");
         return;
     }
     tg_bid_get_duals(generation->policy->policy, &duals);
     tg_bid_get_guard(generation->policy->policy, &guard);
     json_write_key(out, "prices");
     json_write_object(out);
-    admin_write_real(out, "rate", duals.rate);
-    admin_write_real(out, "cost", duals.cost);
-    admin_write_real(out, "concurrency", duals.concurrency);
-    admin_write_number(out, "guarded", (int64_t)guard.acted);
-    admin_write_real(out, "earned", guard.earned);
-    admin_write_real(out, "without_policy", guard.shadow);
+    json_member_real(out, "rate", duals.rate);
+    json_member_real(out, "cost", duals.cost);
+    json_member_real(out, "concurrency", duals.concurrency);
+    json_member_number(out, "guarded", (int64_t)guard.acted);
+    json_member_real(out, "earned", guard.earned);
+    json_member_real(out, "without_policy", guard.shadow);
     json_write_object_end(out);
 }
 
@@ -368,23 +368,23 @@ void snapshot_write_denial(struct json_writer *out, const struct watch_entry *en
     size_t n = reply_id(entry->id, id);
 
     json_write_object(out);
-    admin_write_number(out, "at", entry->at);
+    json_member_number(out, "at", entry->at);
     json_write_key(out, "id");
     json_write_string(out, id, n);
-    admin_write_text(out, "tenant", *entry->tenant != '\0' ? entry->tenant : NULL);
-    admin_write_text(out, "model", *entry->model != '\0' ? entry->model : NULL);
-    admin_write_text(out, "user", *entry->user != '\0' ? entry->user : NULL);
-    admin_write_unless(out, "max_tokens", entry->max_tokens < 0 ? -1 : entry->max_tokens, -1);
-    admin_write_unless(out, "prompt_bytes", entry->prompt_bytes < 0 ? -1 : entry->prompt_bytes, -1);
-    admin_write_text(out, "reason", entry->reason);
-    admin_write_text(out, "axis", *entry->axis != '\0' ? entry->axis : NULL);
-    admin_write_unless(out, "retry_after_ms",
+    json_member_text(out, "tenant", *entry->tenant != '\0' ? entry->tenant : NULL);
+    json_member_text(out, "model", *entry->model != '\0' ? entry->model : NULL);
+    json_member_text(out, "user", *entry->user != '\0' ? entry->user : NULL);
+    json_member_unless(out, "max_tokens", entry->max_tokens < 0 ? -1 : entry->max_tokens, -1);
+    json_member_unless(out, "prompt_bytes", entry->prompt_bytes < 0 ? -1 : entry->prompt_bytes, -1);
+    json_member_text(out, "reason", entry->reason);
+    json_member_text(out, "axis", *entry->axis != '\0' ? entry->axis : NULL);
+    json_member_unless(out, "retry_after_ms",
                        entry->retry_after_ms < 0 ? -1 : entry->retry_after_ms, -1);
-    admin_write_text(out, "limit_of", *entry->limit_of != '\0' ? entry->limit_of : NULL);
-    admin_write_text(out, "limit_rule", *entry->limit_rule != '\0' ? entry->limit_rule : NULL);
-    admin_write_unless(out, "limit", entry->limit < 0 ? -1 : entry->limit, -1);
-    admin_write_unless(out, "remaining", entry->remaining < 0 ? -1 : entry->remaining, -1);
-    admin_write_text(out, "text", entry->text);
+    json_member_text(out, "limit_of", *entry->limit_of != '\0' ? entry->limit_of : NULL);
+    json_member_text(out, "limit_rule", *entry->limit_rule != '\0' ? entry->limit_rule : NULL);
+    json_member_unless(out, "limit", entry->limit < 0 ? -1 : entry->limit, -1);
+    json_member_unless(out, "remaining", entry->remaining < 0 ? -1 : entry->remaining, -1);
+    json_member_text(out, "text", entry->text);
     json_write_object_end(out);
 }
 
@@ -399,7 +399,7 @@ static void write_denials(struct json_writer *out, const struct watch *watch)
     for (size_t i = 0; i < n; i++)
         snapshot_write_denial(out, &entries[i]);
     json_write_array_end(out);
-    admin_write_number(out, "denials_dropped", watch != NULL ? (int64_t)watch_dropped(watch) : 0);
+    json_member_number(out, "denials_dropped", watch != NULL ? (int64_t)watch_dropped(watch) : 0);
     free(entries);
 }
 
@@ -408,15 +408,15 @@ static void write_denials(struct json_writer *out, const struct watch *watch)
 static void write_last_reload(struct json_writer *out, const struct last_reload *last)
 {
     if (last->at == 0) {
-        admin_write_null(out, "last_reload");
+        json_member_null(out, "last_reload");
         return;
     }
     json_write_key(out, "last_reload");
     json_write_object(out);
-    admin_write_number(out, "at", last->at);
-    admin_write_flag(out, "ok", last->ok);
-    admin_write_text(out, "why", last->why);
-    admin_write_number(out, "errors", (int64_t)last->errors);
+    json_member_number(out, "at", last->at);
+    json_member_flag(out, "ok", last->ok);
+    json_member_text(out, "why", last->why);
+    json_member_number(out, "errors", (int64_t)last->errors);
     json_write_object_end(out);
 }
 
@@ -425,9 +425,9 @@ static void write_config(struct json_writer *out, const struct generation *gener
 {
     json_write_key(out, "config");
     json_write_object(out);
-    admin_write_number(out, "generation", (int64_t)generation->number);
-    admin_write_text(out, "hash", generation->config.hash);
-    admin_write_number(out, "loaded_at",
+    json_member_number(out, "generation", (int64_t)generation->number);
+    json_member_text(out, "hash", generation->config.hash);
+    json_member_number(out, "loaded_at",
                        clock_wall_of(&memory->of.gateway->clock, memory->loaded_at));
     write_last_reload(out, &memory->of.gateway->last_reload);
     json_write_object_end(out);
@@ -440,13 +440,13 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
     const char *unready = probe_unready(gateway, &generation->config);
 
     json_write_object(out);
-    admin_write_text(out, "version", tg_version());
-    admin_write_number(out, "now", clock_wall_of(&gateway->clock, now));
-    admin_write_number(out, "started_at", clock_wall_of(&gateway->clock, memory->started_at));
-    admin_write_number(out, "uptime_ms", now - memory->started_at);
-    admin_write_flag(out, "ready", unready == NULL);
-    admin_write_text(out, "unready_reason", unready);
-    admin_write_flag(out, "draining",
+    json_member_text(out, "version", tg_version());
+    json_member_number(out, "now", clock_wall_of(&gateway->clock, now));
+    json_member_number(out, "started_at", clock_wall_of(&gateway->clock, memory->started_at));
+    json_member_number(out, "uptime_ms", now - memory->started_at);
+    json_member_flag(out, "ready", unready == NULL);
+    json_member_text(out, "unready_reason", unready);
+    json_member_flag(out, "draining",
                      atomic_load_explicit(&gateway->draining, memory_order_relaxed));
     write_config(out, generation, memory);
     write_counters(out, memory);
@@ -456,9 +456,9 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
     snapshot_write_keys(out, generation, now);
     snapshot_write_budgets(out, gateway, generation, now);
     snapshot_write_tenants(out, memory, generation);
-    admin_write_number(out, "tenants_total", (int64_t)generation->config.n_tenants);
+    json_member_number(out, "tenants_total", (int64_t)generation->config.n_tenants);
     write_denials(out, memory->of.watch);
-    admin_write_number(out, "connections",
+    json_member_number(out, "connections",
                        atomic_load_explicit(&gateway->census.open, memory_order_relaxed));
     write_memory(out, gateway, generation);
     write_store(out, gateway);

@@ -81,25 +81,25 @@ static void write_route(struct json_writer *out, const struct route_view *view, 
     tg_gate_get_law(route->slots->gate, &law);
     view_pool(route->pool, now, &pool);
     json_write_object(out);
-    admin_write_text(out, "model", route->config->name);
-    admin_write_text(out, "provider", route->provider->config->name);
-    admin_write_text(out, "law", tg_law_name(law.law));
-    admin_write_text(out, "mode",
+    json_member_text(out, "model", route->config->name);
+    json_member_text(out, "provider", route->provider->config->name);
+    json_member_text(out, "law", tg_law_name(law.law));
+    json_member_text(out, "mode",
                      route->config->concurrency.mode == CONFIG_SHADOW ? "shadow" : "enforce");
-    admin_write_unless(out, "limit", view->stats.limit, TG_NUMBER_MAX);
-    admin_write_number(out, "in_flight", view->stats.in_flight);
+    json_member_unless(out, "limit", view->stats.limit, TG_NUMBER_MAX);
+    json_member_number(out, "in_flight", view->stats.in_flight);
     snapshot_write_queued(out, &view->stats);
     if (pool.timed > 0)
-        admin_write_real(out, "first_byte_ms", pool.latency_ms / (double)pool.timed);
+        json_member_real(out, "first_byte_ms", pool.latency_ms / (double)pool.timed);
     else
-        admin_write_null(out, "first_byte_ms");
+        json_member_null(out, "first_byte_ms");
     if (hold_s > 0)
-        admin_write_real(out, "hold_s", hold_s);
+        json_member_real(out, "hold_s", hold_s);
     else
-        admin_write_null(out, "hold_s");
-    admin_write_real(out, "overbook", route->charged);
-    admin_write_number(out, "keys", (int64_t)pool.keys);
-    admin_write_number(out, "keys_ready", (int64_t)pool.ready);
+        json_member_null(out, "hold_s");
+    json_member_real(out, "overbook", route->charged);
+    json_member_number(out, "keys", (int64_t)pool.keys);
+    json_member_number(out, "keys_ready", (int64_t)pool.ready);
     explain_write_rules(out, &route->config->rules);
     json_write_object_end(out);
 }
@@ -122,7 +122,7 @@ void snapshot_write_routes(struct json_writer *out, const struct generation *gen
     for (size_t i = 0; i < n && i < SNAPSHOT_ROUTES_MAX; i++)
         write_route(out, &views[i], now);
     json_write_array_end(out);
-    admin_write_flag(out, "routes_truncated", n > SNAPSHOT_ROUTES_MAX);
+    json_member_flag(out, "routes_truncated", n > SNAPSHOT_ROUTES_MAX);
     free(views);
 }
 
@@ -147,8 +147,8 @@ static void write_window(struct json_writer *out, const char *name, int64_t limi
 {
     json_write_key(out, name);
     json_write_object(out);
-    admin_write_unless(out, "limit", limit, 0);
-    admin_write_unless(out, "used", limit == 0 ? -1 : limit - left, -1);
+    json_member_unless(out, "limit", limit, 0);
+    json_member_unless(out, "used", limit == 0 ? -1 : limit - left, -1);
     json_write_object_end(out);
 }
 
@@ -168,24 +168,24 @@ static void write_key(struct json_writer *out, const struct route *route,
                                           [TG_BREAKER_HALF_OPEN] = "half_open"};
 
     json_write_object(out);
-    admin_write_text(out, "provider", route->provider->config->name);
-    admin_write_text(out, "model", route->config->name);
-    admin_write_text(out, "name", key->name);
-    admin_write_text(out, "group", key->group);
-    admin_write_text(out, "status", snapshot_key_status(key));
-    admin_write_text(out, "state", STATE[key->state]);
-    admin_write_unless(out, "cooldown_until", wall_or_none(clock, key->cool_down_until), 0);
-    admin_write_text(out, "breaker", BREAKER[key->breaker]);
-    admin_write_unless(out, "breaker_until", wall_or_none(clock, key->failure_cool_down), 0);
-    admin_write_number(out, "failures", key->consecutive_fails);
+    json_member_text(out, "provider", route->provider->config->name);
+    json_member_text(out, "model", route->config->name);
+    json_member_text(out, "name", key->name);
+    json_member_text(out, "group", key->group);
+    json_member_text(out, "status", snapshot_key_status(key));
+    json_member_text(out, "state", STATE[key->state]);
+    json_member_unless(out, "cooldown_until", wall_or_none(clock, key->cool_down_until), 0);
+    json_member_text(out, "breaker", BREAKER[key->breaker]);
+    json_member_unless(out, "breaker_until", wall_or_none(clock, key->failure_cool_down), 0);
+    json_member_number(out, "failures", key->consecutive_fails);
     write_window(out, "rpm", key->rpm_limit, key->rpm_remaining);
     write_window(out, "tpm", key->tpm_limit, key->tpm_remaining);
-    admin_write_number(out, "in_flight", key->in_flight);
-    admin_write_number(out, "tokens_in_flight", key->tpm_inflight);
+    json_member_number(out, "in_flight", key->in_flight);
+    json_member_number(out, "tokens_in_flight", key->tpm_inflight);
     if (key->latency_ms > 0)
-        admin_write_real(out, "latency_ms", key->latency_ms);
+        json_member_real(out, "latency_ms", key->latency_ms);
     else
-        admin_write_null(out, "latency_ms");
+        json_member_null(out, "latency_ms");
     json_write_object_end(out);
 }
 
@@ -212,7 +212,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
             }
     json_write_array_end(out);
     pthread_mutex_unlock(&generation->gateway->ring_changes);
-    admin_write_flag(out, "keys_truncated", more);
+    json_member_flag(out, "keys_truncated", more);
 }
 
 /* ---- budgets ---- */
@@ -262,16 +262,16 @@ void snapshot_write_budget(struct json_writer *out, const char *tenant, enum con
                            const struct tg_budget_metrics *budget)
 {
     json_write_object(out);
-    admin_write_text(out, "tenant", tenant);
-    admin_write_text(out, "per", tg_per_name(budget->per));
-    admin_write_text(out, "mode", snapshot_mode_name(budget->mode));
-    admin_write_text(out, "reserve", reserve == CONFIG_RESERVE_EXPECTED ? "expected" : "bound");
-    admin_write_number(out, "limit_micro_usd", budget->amount);
-    admin_write_number(out, "used_micro_usd", budget->settled);
-    admin_write_number(out, "reserved_micro_usd", budget->outstanding);
-    admin_write_real(out, "used_ratio", ratio_of(budget));
-    admin_write_unless(out, "begins_at", budget->begin, 0);
-    admin_write_unless(out, "reset_at", budget->end, TG_NUMBER_MAX);
+    json_member_text(out, "tenant", tenant);
+    json_member_text(out, "per", tg_per_name(budget->per));
+    json_member_text(out, "mode", snapshot_mode_name(budget->mode));
+    json_member_text(out, "reserve", reserve == CONFIG_RESERVE_EXPECTED ? "expected" : "bound");
+    json_member_number(out, "limit_micro_usd", budget->amount);
+    json_member_number(out, "used_micro_usd", budget->settled);
+    json_member_number(out, "reserved_micro_usd", budget->outstanding);
+    json_member_real(out, "used_ratio", ratio_of(budget));
+    json_member_unless(out, "begins_at", budget->begin, 0);
+    json_member_unless(out, "reset_at", budget->end, TG_NUMBER_MAX);
     json_write_object_end(out);
 }
 
@@ -311,7 +311,7 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
     for (size_t i = 0; all != NULL && i < all->n; i++)
         snapshot_write_budget(out, all->list[i].tenant, all->list[i].reserve, &all->list[i].budget);
     json_write_array_end(out);
-    admin_write_flag(out, "budgets_truncated", all == NULL || all->seen > all->n);
+    json_member_flag(out, "budgets_truncated", all == NULL || all->seen > all->n);
     free(all);
 }
 
@@ -376,11 +376,11 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
     json_write_array(out);
     for (size_t i = 0; i < n && i < SNAPSHOT_TENANTS_MAX; i++) {
         json_write_object(out);
-        admin_write_text(out, "name", views[i].now->name);
-        admin_write_number(out, "calls", (int64_t)views[i].now->requests);
-        admin_write_number(out, "refused", (int64_t)views[i].now->refused);
-        admin_write_real(out, "calls_per_s", (double)views[i].requests / seconds);
-        admin_write_real(out, "refused_per_s", (double)views[i].refused / seconds);
+        json_member_text(out, "name", views[i].now->name);
+        json_member_number(out, "calls", (int64_t)views[i].now->requests);
+        json_member_number(out, "refused", (int64_t)views[i].now->refused);
+        json_member_real(out, "calls_per_s", (double)views[i].requests / seconds);
+        json_member_real(out, "refused_per_s", (double)views[i].refused / seconds);
         write_tenant_rules(out, &generation->config, views[i].now->name);
         json_write_object_end(out);
     }

@@ -8,7 +8,7 @@
 
 #include "draw.h"
 #include "io/text/json_read.h"
-#include "io/text/json_write.h"
+#include "io/text/json_member.h"
 
 static void expect_written(struct json_writer *out, const char *want)
 {
@@ -46,6 +46,26 @@ static void commas_come_by_themselves(void **state)
     json_write_array_end(&out);
     json_write_line_end(&out);
     expect_written(&out, "{\"a\":[1,{},[],null],\"b\":true,\"c\":false,\"d\":{ \"x\":1.50}}\n[]\n");
+}
+
+static void members_have_their_key(void **state)
+{
+    struct json_writer out;
+
+    (void)state;
+    json_writer_init(&out);
+    json_write_object(&out);
+    json_member_text(&out, "text", "a");
+    json_member_text(&out, "no_text", NULL);
+    json_member_number(&out, "number", -1);
+    json_member_real(&out, "real", 0.5);
+    json_member_flag(&out, "flag", true);
+    json_member_null(&out, "null");
+    json_member_unless(&out, "known", 2, -1);
+    json_member_unless(&out, "unknown", -1, -1);
+    json_write_object_end(&out);
+    expect_written(&out, "{\"text\":\"a\",\"no_text\":null,\"number\":-1,\"real\":0.5,"
+                         "\"flag\":true,\"null\":null,\"known\":2,\"unknown\":null}");
 }
 
 static void clear_begins_anew(void **state)
@@ -237,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_of_escapes_are_counted),
         cmocka_unit_test(commas_come_by_themselves),
+        cmocka_unit_test(members_have_their_key),
         cmocka_unit_test(clear_begins_anew),
         cmocka_unit_test(integers_to_the_edge),
         cmocka_unit_test(doubles_have_as_few_digits_as_do),
