@@ -14,6 +14,7 @@
 
 #include "insist.h"
 #include "server/admin/admin_server.h"
+#include "server/admin/explain.h"
 #include "server/obs/watch.h"
 #include "server/runtime/gateway.h"
 #include "server/serve/services.h"
@@ -50,6 +51,7 @@ static struct world {
     struct net_loop *loop;
     struct gateway *gateway;
     struct admin *admin;
+    struct explainer explainer;
     struct json_reader *reader;
     struct watch *watch;
     struct net_post post;
@@ -165,6 +167,8 @@ static void open_world(void)
     net_post_init(&world.post, reloaded, NULL);
     world.watch = watch_new(16);
     insist(world.watch != NULL);
+    const struct explainer of = {.loop = world.loop, .gateway = world.gateway};
+    insist(explainer_init(&world.explainer, &of));
     struct admin_options options = {.loop = world.loop,
                                     .gateway = world.gateway,
                                     .watch = world.watch,
@@ -172,6 +176,7 @@ static void open_world(void)
                                     .generation = generation,
                                     .reload = reload,
                                     .forget = forget,
+                                    .explainer = &world.explainer,
                                     .in_place = true};
     insist(admin_new(&options, &world.admin, &problem) == TG_OK);
 }
@@ -179,6 +184,7 @@ static void open_world(void)
 static void close_world(void)
 {
     admin_free(world.admin);
+    explainer_fini(&world.explainer);
     watch_free(world.watch);
     gateway_free(world.gateway);
     net_loop_free(world.loop);

@@ -308,6 +308,8 @@ void admin_kit_open_with(struct admin_kit *kit, const char *yaml, bool threads)
     metrics.shards = 1;
     kit->metrics = metrics_new(&metrics);
     kit->watch = watch_new(64);
+    const struct explainer of = {.loop = kit->loop, .gateway = kit->gateway};
+    assert_true(explainer_init(&kit->explainer, &of));
     struct admin_options options = {.loop = kit->loop,
                                     .gateway = kit->gateway,
                                     .metrics = kit->metrics,
@@ -317,6 +319,7 @@ void admin_kit_open_with(struct admin_kit *kit, const char *yaml, bool threads)
                                     .reload = ask_reload,
                                     .forget = forget_reload,
                                     .host = kit,
+                                    .explainer = &kit->explainer,
                                     .in_place = !threads};
     if (admin_new(&options, &kit->admin, &problem))
         fail_msg("%s", problem.text);
@@ -326,6 +329,7 @@ void admin_kit_close(struct admin_kit *kit)
 {
     free(kit->exchange.body);
     admin_free(kit->admin);
+    explainer_fini(&kit->explainer);
     watch_free(kit->watch);
     metrics_free(kit->metrics);
     admin_kit_turn(kit);

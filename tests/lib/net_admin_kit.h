@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "server/admin/admin_server.h"
+#include "server/admin/explain.h"
 #include "server/obs/metrics.h"
 #include "server/obs/watch.h"
 #include "server/runtime/gateway.h"
@@ -36,6 +37,7 @@ struct admin_kit {
     struct watch *watch;
     struct metrics *metrics;
     struct admin *admin;
+    struct explainer explainer;     /* without workers */
     struct admin_exchange exchange; /* for admin_kit_ask() */
     bool breaks;                    /* the next reload fails, though the files are right */
     bool threads;                   /* changes have threads: the loop waits for them */

@@ -15,7 +15,7 @@
 
 struct admin_route;
 struct explanation;
-struct worker;
+struct explainer;
 struct admin_changes;
 struct gateway;
 struct log;
@@ -40,9 +40,7 @@ struct admin_options {
     void (*forget)(void *host, const void *context);
     void *host;
 
-    struct worker *workers; /* who are asked what a call would be told; null: none */
-    size_t n_workers;
-    size_t thread; /* the number of the loop's thread, among those that count in generations */
+    struct explainer *explainer; /* answers what a call would be told */
 
     bool in_place; /* for tests: no threads, what they would do is done at once */
 };
@@ -53,7 +51,6 @@ struct admin {
     struct snapshot_memory memory; /* what rates are made of */
     struct admin_watchers watchers;
     struct admin_changes *changes;
-    LIST_HEAD(, explanation) explanations; /* those that wait for the store */
     struct net_timer second;
     tg_ms denied_at;     /* the last time that a wrong token was noted in the log */
     size_t denied_since; /* requests without the right token since then, without a line */
@@ -85,7 +82,7 @@ struct admin_call {
     struct admin_watcher *watcher;
     bool reloading;                  /* it waits for the configuration to be read */
     bool audited;                    /* the log has a line of it */
-    struct explanation *explanation; /* null: none is being made */
+    struct explanation *explanation; /* for explain_forget() */
 };
 
 static inline struct generation *admin_generation(const struct admin *admin)

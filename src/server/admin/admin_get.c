@@ -103,13 +103,34 @@ static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX +
     return false;
 }
 
+static void explained(void *context, enum explain_outcome outcome, const struct explanation *of)
+{
+    struct admin_call *call = context;
+    char name[ADMIN_NAME_MAX + 1];
+    struct json_writer out;
+
+    if (outcome == EXPLAIN_DONE) {
+        json_writer_init(&out);
+        explain_write(&out, of);
+        admin_reply(call->in, 200, &out);
+    } else if (outcome == EXPLAIN_NO_MEMORY) {
+        admin_reply_error(call->in, 503, "busy", "no memory");
+    } else {
+        const char *what = outcome == EXPLAIN_NO_TENANT ? "tenant" : "model";
+        admin_query_get(call->query, what, name, sizeof name);
+        admin_reply_error(call->in, 404, "not_found", "there is no %s \"%.128s\"", what, name);
+    }
+}
+
 void admin_explain(struct admin_call *call)
 {
+    const struct admin *admin = call->admin;
     char names[3][ADMIN_NAME_MAX + 1] = {{0}};
     struct explain_call asked;
 
     if (read_explain(call, names, &asked))
-        explain_start(call, &asked);
+        explain_start(admin->options.explainer, admin_generation(admin), &asked, &call->explanation,
+                      explained, call);
 }
 
 /* ---- the configuration ---- */

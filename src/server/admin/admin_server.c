@@ -246,7 +246,7 @@ static void admin_server_gone(struct http_inbound *in, enum http_why why)
     admin_watch_gone(call);
     admin_change_gone(call);
     admin_reload_gone(call);
-    explain_gone(call);
+    explain_forget(call->explanation);
     free(call->body);
     free(call);
 }
@@ -290,7 +290,6 @@ enum tg_err admin_new(const struct admin_options *options, struct admin **made,
     admin->options = *options;
     admin->reader = json_reader_new();
     admin_watchers_init(&admin->watchers, admin);
-    LIST_INIT(&admin->explanations);
     net_timer_init(&admin->second, each_second, admin);
     enum tg_err err = TG_ERR_MEMORY;
     if (admin->reader != NULL &&
@@ -312,7 +311,6 @@ void admin_free(struct admin *admin)
         return;
     if (admin->options.gateway->sampled == &admin->memory)
         admin->options.gateway->sampled = NULL;
-    explain_free_all(admin);
     admin_changes_free(admin->changes);
     admin_watchers_fini(&admin->watchers);
     net_timer_stop(admin->options.loop, &admin->second);

@@ -15,7 +15,6 @@
 
 #include "lib/core/problem.h"
 #include "server/admin/admin_server.h"
-#include "server/admin/explain.h"
 #include "server/admin/rpc_monitor_internal.h"
 #include "server/admin/snapshot.h"
 #include "server/admin/state_log.h"
@@ -43,14 +42,12 @@ static bool admin_start(struct worker *worker, struct tg_problem *problem)
         return problem_fail(problem, "no memory for a worker");
     worker->admin->worker = worker;
     LIST_INIT(&worker->admin->snapshots);
-    LIST_INIT(&worker->admin->visits);
     return true;
 }
 
 static void admin_stop(struct worker *worker)
 {
     rpc_snapshot_free_all(worker->admin);
-    explain_stop_worker(worker->admin);
     free(worker->admin);
     worker->admin = NULL;
 }
@@ -91,9 +88,7 @@ static bool open_admin(struct control *control, const char *address, struct tg_p
                                           .reload = reload_for,
                                           .forget = forget_for,
                                           .host = control,
-                                          .workers = control->workers,
-                                          .n_workers = control->n_workers,
-                                          .thread = control->number};
+                                          .explainer = control->explain};
     struct tg_problem why;
 
     /* What others change is followed by the same queue, where nobody can ask for changes, too. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/admin_internal.h"
 #include "server/admin/explain_internal.h"
 
 /* ---- the whole ---- */
@@ -121,10 +120,10 @@ static void explain_bind(struct explanation *of)
 void explain_free(struct explanation *of)
 {
     LIST_REMOVE(of, link);
-    if (of->call != NULL)
-        of->call->explanation = NULL;
+    if (of->handle != NULL)
+        *of->handle = NULL;
     if (of->holds)
-        generation_unref(of->generation, of->admin->options.thread);
+        generation_unref(of->generation, of->explainer->thread);
     if (of->visits != NULL)
         free(of->visits[0].keys);
     free(of->visits);
@@ -132,69 +131,90 @@ void explain_free(struct explanation *of)
     free(of);
 }
 
-void explain_finish(struct explanation *of)
+static void explain_answer(struct explanation *of, enum explain_outcome outcome)
 {
-    struct json_writer out;
+    explain_done *done = of->done;
 
-    if (of->call != NULL) {
-        json_writer_init(&out);
-        explain_list(of);
-        explain_bind(of);
-        explain_write_all(&out, of);
-        admin_reply(of->call->in, 200, &out);
+    if (done != NULL) {
+        explain_forget(of); /* done() may end whoever has asked */
+        done(of->context, outcome, outcome == EXPLAIN_DONE ? of : NULL);
     }
     explain_free(of);
 }
 
-void explain_gone(struct admin_call *call)
+void explain_finish(struct explanation *of)
 {
-    if (call->explanation != NULL)
-        call->explanation->call = NULL;
+    if (of->done != NULL) {
+        explain_list(of);
+        explain_bind(of);
+    }
+    explain_answer(of, EXPLAIN_DONE);
 }
 
-void explain_free_all(struct admin *admin)
+void explain_forget(struct explanation *of)
 {
-    while (!LIST_EMPTY(&admin->explanations))
-        explain_free(LIST_FIRST(&admin->explanations));
+    if (of == NULL)
+        return;
+    *of->handle = NULL;
+    of->handle = NULL;
+    of->done = NULL;
 }
 
-static const char *keep_name(char to[ADMIN_NAME_MAX + 1], const char *name)
+static const char *keep_name(char to[EXPLAIN_NAME_MAX + 1], const char *name)
 {
     if (name == NULL)
         return NULL;
-    snprintf(to, ADMIN_NAME_MAX + 1, "%s", name);
+    snprintf(to, EXPLAIN_NAME_MAX + 1, "%s", name);
     return to;
 }
 
-void explain_start(struct admin_call *call, const struct explain_call *asked)
+void explain_start(struct explainer *explainer, struct generation *generation,
+                   const struct explain_call *asked, struct explanation **handle,
+                   explain_done *done, void *context)
 {
     struct explanation *of = calloc(1, sizeof *of);
 
+    *handle = of;
     if (of == NULL) {
-        admin_reply_error(call->in, 503, "busy", "no memory");
+        done(context, EXPLAIN_NO_MEMORY, NULL);
         return;
     }
-    of->admin = call->admin;
-    of->call = call;
-    call->explanation = of;
-    LIST_INSERT_HEAD(&call->admin->explanations, of, link);
-    of->gateway = call->admin->options.gateway;
-    of->generation = admin_generation(call->admin);
-    of->config = &of->generation->config;
-    of->now = admin_now(call->admin);
+    of->explainer = explainer;
+    of->done = done;
+    of->context = context;
+    of->handle = handle;
+    LIST_INSERT_HEAD(&explainer->waiting, of, link);
+    of->gateway = explainer->gateway;
+    of->generation = generation;
+    of->config = &generation->config;
+    of->now = net_loop_now(explainer->loop);
     of->asked = *asked;
     of->asked.tenant = keep_name(of->names[0], asked->tenant);
     of->asked.model = keep_name(of->names[1], asked->model);
     of->asked.user = keep_name(of->names[2], asked->user);
-    const char *missing = explain_prepare(of);
-    if (missing == NULL) {
+    enum explain_outcome outcome = explain_prepare(of);
+    if (outcome == EXPLAIN_DONE)
         explain_ask_store(of);
-        return;
-    }
-    if (strcmp(missing, "call") == 0)
-        admin_reply_error(call->in, 503, "busy", "no memory");
     else
-        admin_reply_error(call->in, 404, "not_found", "there is no %s \"%.128s\"", missing,
-                          strcmp(missing, "tenant") == 0 ? asked->tenant : asked->model);
-    explain_free(of);
+        explain_answer(of, outcome);
+}
+
+/* ---- all questions ---- */
+
+bool explainer_init(struct explainer *explainer, const struct explainer *of)
+{
+    *explainer = *of;
+    LIST_INIT(&explainer->waiting);
+    explainer->reader = json_reader_new();
+    return explainer->reader != NULL;
+}
+
+void explainer_fini(struct explainer *explainer)
+{
+    struct explanation *of;
+
+    while ((of = LIST_FIRST(&explainer->waiting)) != NULL)
+        explain_free(of);
+    json_reader_free(explainer->reader);
+    explainer->reader = NULL;
 }

@@ -21,12 +21,34 @@
 #ifndef TG_ADMIN_EXPLAIN_H
 #define TG_ADMIN_EXPLAIN_H
 
-#include "io/text/json_write.h"
+#include <sys/queue.h>
+
+#include "io/net/loop.h"
+#include "io/text/json_member.h"
+#include "io/text/json_read.h"
 #include "server/runtime/gateway.h"
 
-struct admin_call;
-struct admin_worker;
 struct explanation;
+struct worker;
+
+#define EXPLAIN_NAME_MAX 1024 /* bytes of a name that is asked about */
+
+/* Where questions are asked and answered: one, on the control thread. */
+struct explainer {
+    struct net_loop *loop;
+    struct gateway *gateway;
+    struct worker *workers; /* who are asked what a call would be told */
+    size_t n_workers;       /* 0: the store is not asked */
+    size_t thread;          /* the number of the loop's thread, among those that hold generations */
+    struct json_reader *reader;
+    LIST_HEAD(, explanation) waiting; /* questions that wait for the store */
+};
+
+/* False: no memory. What is borrowed is set in `of`: all but `reader` and `waiting`. */
+bool explainer_init(struct explainer *explainer, const struct explainer *of);
+
+/* No worker runs any more, or none has been asked. */
+void explainer_fini(struct explainer *explainer);
 
 struct explain_call {
     const char *tenant, *model;
@@ -38,18 +60,30 @@ struct explain_call {
     enum tg_priority priority; /* asked for; lowered to what the tenant may */
 };
 
-/* Answers the request with an Explanation of docs/openapi.yaml, now or later. */
-void explain_start(struct admin_call *call, const struct explain_call *asked);
+enum explain_outcome {
+    EXPLAIN_DONE,
+    EXPLAIN_NO_TENANT, /* the configuration has none of that name; so of the model */
+    EXPLAIN_NO_MODEL,
+    EXPLAIN_NO_MEMORY,
+};
 
-/* Whoever asked has left. */
-void explain_gone(struct admin_call *call);
+/* `of` is null unless it is done, and ends with the call of this. */
+typedef void explain_done(void *context, enum explain_outcome outcome,
+                          const struct explanation *of);
 
-/* All that have not been answered, when no worker runs any more. */
-struct admin;
-void explain_free_all(struct admin *admin);
+/* Asks on the control thread, under its newest generation. done() comes once: from inside, or
+ * later. Until then `*handle`, if it is not null, is for explain_forget(). */
+void explain_start(struct explainer *explainer, struct generation *generation,
+                   const struct explain_call *asked, struct explanation **handle,
+                   explain_done *done, void *context);
 
-/* A worker ends: what it still asks for is forgotten. */
-void explain_stop_worker(struct admin_worker *worker);
+/* Whoever asked has left: done() does not come. Null is none. */
+void explain_forget(struct explanation *of);
+
+/* An Explanation of docs/openapi.yaml. */
+void explain_write(struct json_writer *out, const struct explanation *of);
+
+/* ---- In words, for whoever tells of limits --------------------------------------------------- */
 
 /* A limiter in words: "gcra, 600 in 1m, burst 600". */
 #define EXPLAIN_WHAT_MAX 160
@@ -58,6 +92,12 @@ void explain_limiter(const struct tg_limiter_config *config, char text[EXPLAIN_W
 /* Where a tenant is written: "tenants.d/a.yaml:12", or "api: tenant x". */
 #define EXPLAIN_PLACE_MAX 400
 void explain_place(const struct config_tenant *tenant, char text[EXPLAIN_PLACE_MAX]);
+
+/* What is in the way of a call to a key of a provider: "ready", "cooling", ... */
+const char *explain_key_status(const struct tg_key_metrics *key);
+
+/* "enforce" or "shadow". */
+const char *explain_mode_name(enum tg_mode mode);
 
 /* What rules a tenant or a model has: ["max_tokens at most 8000", ...]. */
 void explain_write_rules(struct json_writer *out, const struct field_rules *rules);

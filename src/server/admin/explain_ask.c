@@ -69,7 +69,7 @@ static bool make_body(struct explanation *of)
 /* False: there is no memory, or `no_route` says what is wrong with it. */
 static bool read_body(struct explanation *of, const struct provider *provider)
 {
-    struct json_reader *reader = of->admin->reader;
+    struct json_reader *reader = of->explainer->reader;
     struct ask_problem problem;
 
     if (!make_body(of))
@@ -228,17 +228,17 @@ static const struct route *route_named(const struct generation *generation, cons
     return NULL;
 }
 
-const char *explain_prepare(struct explanation *of)
+enum explain_outcome explain_prepare(struct explanation *of)
 {
     size_t model;
 
     of->tenant = config_tenant(of->config, of->asked.tenant, strlen(of->asked.tenant));
     if (of->tenant == NULL)
-        return "tenant";
+        return EXPLAIN_NO_TENANT;
     of->tenant_number = (size_t)(of->tenant - of->config->tenants);
     const struct route *named = route_named(of->generation, of->asked.model, &model);
     if (named == NULL)
-        return "model";
+        return EXPLAIN_NO_MODEL;
     of->is_listed = model != CONFIG_NONE;
     of->model = of->is_listed ? of->config->models[model].name : of->asked.model;
     of->money = (struct spending_call){
@@ -252,7 +252,7 @@ const char *explain_prepare(struct explanation *of)
     if (read_body(of, named->provider))
         find_routes(of, model, named);
     if (!fill_call(of, of->has_route ? of->routes[0].route : named))
-        return "call";
+        return EXPLAIN_NO_MEMORY;
     of->money.money = of->n_routes > 0 ? of->routes[0].micro : 0;
-    return NULL;
+    return EXPLAIN_DONE;
 }

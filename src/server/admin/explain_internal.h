@@ -5,7 +5,6 @@
 
 #include <sys/queue.h>
 
-#include "server/admin/admin_call.h"
 #include "server/admin/explain.h"
 #include "server/admin/explain_limits.h"
 #include "server/remote/remote.h"
@@ -71,16 +70,18 @@ struct explain_route {
 #define EXPLAIN_ROUTES_MAX 8
 
 struct explanation {
-    struct admin_call *call; /* null: whoever asked has left */
-    struct admin *admin;
-    LIST_ENTRY(explanation) link; /* among those of the admin API */
+    struct explainer *explainer;
+    LIST_ENTRY(explanation) link; /* among those that wait */
+    explain_done *done;           /* null: whoever asked has left */
+    void *context;
+    struct explanation **handle; /* where whoever asked keeps it; null while `done` is */
 
     struct gateway *gateway;
     struct generation *generation;
     bool holds; /* the generation */
     const struct config *config;
     struct explain_call asked;
-    char names[3][ADMIN_NAME_MAX + 1]; /* its texts */
+    char names[3][EXPLAIN_NAME_MAX + 1]; /* its texts */
     const struct config_tenant *tenant;
     size_t tenant_number;
     tg_ms now;
@@ -115,9 +116,16 @@ struct explanation {
     bool waits;
 };
 
-/* Finds everything that is known before anybody is asked. Null, or what there is not: "tenant",
- * "model". */
-const char *explain_prepare(struct explanation *of);
+/* Questions under way on a worker: by its thread. */
+struct explain_worker {
+    LIST_HEAD(, explain_visit) visits;
+};
+
+/* A worker ends: what it still asks for is forgotten. */
+void explain_stop_worker(struct explain_worker *worker);
+
+/* Finds everything that is known before anybody is asked. */
+enum explain_outcome explain_prepare(struct explanation *of);
 
 /* Asks the store, and then explain_finish(); or at once. */
 void explain_ask_store(struct explanation *of);
@@ -180,8 +188,5 @@ bool explain_budgets(struct explanation *of, const struct explain_route *way);
 bool explain_keys(struct explanation *of, const struct explain_route *way);
 /* Which keys the store is to be asked about. */
 void explain_keys_collect(const struct explanation *of, struct explain_visit *visit);
-
-/* explain_write.c */
-void explain_write_all(struct json_writer *out, const struct explanation *of);
 
 #endif

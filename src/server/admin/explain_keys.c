@@ -9,7 +9,6 @@
 
 #include "lib/core/num.h"
 #include "server/admin/explain_internal.h"
-#include "server/admin/snapshot_internal.h"
 
 enum { KEYS_AT_ONCE = 64 };
 
@@ -22,7 +21,7 @@ static size_t count_keys(struct tg_pool *pool, tg_ms now, size_t *ready)
     *ready = 0;
     while ((n = tg_pool_get_keys(pool, now, all, keys, KEYS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < n; i++)
-            *ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
+            *ready += strcmp(explain_key_status(&keys[i]), "ready") == 0;
         all += n;
     }
     return all;

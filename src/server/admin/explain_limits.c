@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/admin_internal.h"
-#include "server/admin/snapshot.h"
-
 void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX])
 {
     static const struct {
@@ -52,6 +49,26 @@ void explain_limiter(const struct tg_limiter_config *config, char text[EXPLAIN_W
     default:
         snprintf(text, EXPLAIN_WHAT_MAX, "%s, %lld in %s", name, (long long)config->limit, span);
     }
+}
+
+const char *explain_mode_name(enum tg_mode mode)
+{
+    return mode == TG_SHADOW ? "shadow" : "enforce";
+}
+
+const char *explain_key_status(const struct tg_key_metrics *key)
+{
+    if (key->state == TG_KEY_DISABLED)
+        return "disabled";
+    if (key->state == TG_KEY_SUSPENDED)
+        return "suspended";
+    if (key->cool_down_until > 0)
+        return "cooling";
+    if (key->breaker == TG_BREAKER_OPEN)
+        return "broken";
+    if (key->breaker == TG_BREAKER_HALF_OPEN)
+        return "probing";
+    return key->rpm_remaining == 0 || key->tpm_remaining == 0 ? "full" : "ready";
 }
 
 void explain_place(const struct config_tenant *tenant, char text[EXPLAIN_PLACE_MAX])
@@ -147,7 +164,7 @@ void explain_write_limit(struct json_writer *out, const struct explain_limit *li
     json_member_text(out, "name", limit->name);
     json_member_text(out, "what", limit->what);
     json_member_text(out, "source", limit->source);
-    json_member_text(out, "mode", snapshot_mode_name(limit->mode));
+    json_member_text(out, "mode", explain_mode_name(limit->mode));
     json_member_text(out, "unit", limit->unit);
     write_real(out, "limit", limit->limit);
     write_real(out, "remaining", limit->remaining);

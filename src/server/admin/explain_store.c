@@ -12,7 +12,6 @@
 
 #include "lib/core/container_of.h"
 #include "server/admin/explain_internal.h"
-#include "server/admin/rpc_monitor_internal.h"
 
 /* ---- on a worker's thread ---- */
 
@@ -92,7 +91,7 @@ static void visit_begin(void *arg)
     size_t n = 1 + of->gate_call.debit.n_scopes;
     struct tg_money_answer answer;
 
-    LIST_INSERT_HEAD(&visit->worker->admin->visits, visit, link);
+    LIST_INSERT_HEAD(&visit->worker->explain->visits, visit, link);
     visit->waiting = n + visit->n_keys + 2; /* so that it does not go home from inside */
     for (size_t i = 0; i < n; i++)
         visit_limits(visit, i);
@@ -105,7 +104,7 @@ static void visit_begin(void *arg)
     visit_heard(visit);
 }
 
-void explain_stop_worker(struct admin_worker *worker)
+void explain_stop_worker(struct explain_worker *worker)
 {
     struct explain_visit *visit;
 
@@ -176,26 +175,26 @@ static void visit_comes_back(void *arg)
 
 void explain_ask_store(struct explanation *of)
 {
-    const struct admin_options *options = &of->admin->options;
+    const struct explainer *explainer = of->explainer;
     bool drains = atomic_load_explicit(&of->gateway->draining, memory_order_relaxed);
 
-    if (of->gateway->remote == NULL || options->n_workers == 0 || drains) {
+    if (of->gateway->remote == NULL || explainer->n_workers == 0 || drains) {
         explain_finish(of);
         return;
     }
-    of->visits = calloc(options->n_workers, sizeof *of->visits);
+    of->visits = calloc(explainer->n_workers, sizeof *of->visits);
     if (of->visits == NULL) {
         explain_finish(of);
         return;
     }
-    generation_ref(of->generation, options->thread);
+    generation_ref(of->generation, explainer->thread);
     of->holds = true;
-    of->n_visits = of->away = options->n_workers;
+    of->n_visits = of->away = explainer->n_workers;
     explain_keys_collect(of, &of->visits[0]);
     for (size_t i = 0; i < of->n_visits; i++) {
         struct explain_visit *visit = &of->visits[i];
         visit->of = of;
-        visit->worker = &options->workers[i];
+        visit->worker = &explainer->workers[i];
         net_post_init(&visit->going, visit_begin, visit);
         net_post_init(&visit->back, visit_comes_back, visit);
         net_loop_post(visit->worker->loop, &visit->going);

@@ -1,7 +1,6 @@
 /* explain_write.c - the explanation as JSON. See explain.h. */
 #include <string.h>
 
-#include "server/admin/admin_internal.h"
 #include "server/admin/explain_internal.h"
 
 static void write_store(struct json_writer *out, const struct explanation *of)
@@ -63,7 +62,7 @@ static int status_of(const struct explanation *of, const struct explain_limit *l
     return 0;
 }
 
-void explain_write_all(struct json_writer *out, const struct explanation *of)
+void explain_write(struct json_writer *out, const struct explanation *of)
 {
     const struct explain_limit *by = of->binding < of->n ? &of->list[of->binding] : NULL;
     const struct explain_route *way = of->n_routes > 0 ? &of->routes[of->served] : NULL;

@@ -16,7 +16,6 @@
  * likely. */
 #define RPC_HEALTH_WATCHERS_MAX 8192
 
-struct explain_visit;
 struct rpc_snapshot;
 
 /* What these RPCs keep on a worker. */
@@ -24,7 +23,6 @@ struct admin_worker {
     struct worker *worker;
     size_t n_denial_watchers, n_health_watchers; /* streams that are open */
     LIST_HEAD(, rpc_snapshot) snapshots;         /* those that are being made */
-    LIST_HEAD(, explain_visit) visits;           /* questions to the store, for explain */
 };
 
 extern const struct grpc_service rpc_monitor, rpc_health, rpc_reflection, rpc_reflection_alpha;

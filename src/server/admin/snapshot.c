@@ -165,11 +165,6 @@ static void write_rates(struct json_writer *out, const struct snapshot_memory *m
 
 /* ---- gates ---- */
 
-const char *snapshot_mode_name(enum tg_mode mode)
-{
-    return mode == TG_SHADOW ? "shadow" : "enforce";
-}
-
 void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats)
 {
     json_write_key(out, "queued");

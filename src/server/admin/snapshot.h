@@ -70,9 +70,4 @@ void snapshot_write_budget(struct json_writer *out, const char *tenant, enum con
 /* How the i-th of `n` budgets reserves; CONFIG_RESERVE_BOUND where a reload has fewer. */
 enum config_reserve snapshot_reserve(const struct config_budget *budgets, size_t n, size_t i);
 
-/* What is in the way of a call: "ready", "cooling", ... */
-const char *snapshot_key_status(const struct tg_key_metrics *key);
-
-const char *snapshot_mode_name(enum tg_mode mode);
-
 #endif

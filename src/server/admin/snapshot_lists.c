@@ -63,7 +63,7 @@ static void view_pool(struct tg_pool *pool, tg_ms now, struct pool_view *view)
     *view = (struct pool_view){0};
     while (pool != NULL && (n = tg_pool_get_keys(pool, now, view->keys, keys, KEYS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < n; i++) {
-            view->ready += strcmp(snapshot_key_status(&keys[i]), "ready") == 0;
+            view->ready += strcmp(explain_key_status(&keys[i]), "ready") == 0;
             view->timed += keys[i].latency_ms > 0;
             view->latency_ms += keys[i].latency_ms;
         }
@@ -128,21 +128,6 @@ void snapshot_write_routes(struct json_writer *out, const struct generation *gen
 
 /* ---- keys ---- */
 
-const char *snapshot_key_status(const struct tg_key_metrics *key)
-{
-    if (key->state == TG_KEY_DISABLED)
-        return "disabled";
-    if (key->state == TG_KEY_SUSPENDED)
-        return "suspended";
-    if (key->cool_down_until > 0)
-        return "cooling";
-    if (key->breaker == TG_BREAKER_OPEN)
-        return "broken";
-    if (key->breaker == TG_BREAKER_HALF_OPEN)
-        return "probing";
-    return key->rpm_remaining == 0 || key->tpm_remaining == 0 ? "full" : "ready";
-}
-
 static void write_window(struct json_writer *out, const char *name, int64_t limit, int64_t left)
 {
     json_write_key(out, name);
@@ -172,7 +157,7 @@ static void write_key(struct json_writer *out, const struct route *route,
     json_member_text(out, "model", route->config->name);
     json_member_text(out, "name", key->name);
     json_member_text(out, "group", key->group);
-    json_member_text(out, "status", snapshot_key_status(key));
+    json_member_text(out, "status", explain_key_status(key));
     json_member_text(out, "state", STATE[key->state]);
     json_member_unless(out, "cooldown_until", wall_or_none(clock, key->cool_down_until), 0);
     json_member_text(out, "breaker", BREAKER[key->breaker]);
@@ -264,7 +249,7 @@ void snapshot_write_budget(struct json_writer *out, const char *tenant, enum con
     json_write_object(out);
     json_member_text(out, "tenant", tenant);
     json_member_text(out, "per", tg_per_name(budget->per));
-    json_member_text(out, "mode", snapshot_mode_name(budget->mode));
+    json_member_text(out, "mode", explain_mode_name(budget->mode));
     json_member_text(out, "reserve", reserve == CONFIG_RESERVE_EXPECTED ? "expected" : "bound");
     json_member_number(out, "limit_micro_usd", budget->amount);
     json_member_number(out, "used_micro_usd", budget->settled);

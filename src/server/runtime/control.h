@@ -23,6 +23,7 @@
 #include "server/runtime/key_probe.h"
 
 struct admin_control;
+struct explainer;
 struct handover;
 struct predecessor;
 struct reload;
@@ -50,7 +51,8 @@ struct control {
     struct control_listener listeners[CONTROL_LISTENERS_MAX];
     size_t n_listeners;
     size_t n_started;            /* services whose start_control() was true */
-    struct admin_control *admin; /* what the service admin keeps here */
+    struct admin_control *admin; /* what services keep here: each for itself */
+    struct explainer *explain;
     struct reload *reload;
     struct net_timer chores;
     struct memory memory;

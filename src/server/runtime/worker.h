@@ -19,6 +19,7 @@
 
 struct admin_worker;
 struct admit_worker;
+struct explain_worker;
 struct log_lane;
 struct proxy_worker;
 struct rpc;
@@ -90,6 +91,7 @@ struct worker {
     struct proxy_worker *proxy;
     struct admit_worker *admit;
     struct admin_worker *admin;
+    struct explain_worker *explain;
 };
 
 /* Makes loop, client and listeners, and starts the services. Where an address has port 0, the port

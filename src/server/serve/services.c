@@ -1,5 +1,6 @@
 /* services.c - the one table of services. Read this first: it is all that the gateway serves.
  *
+ *     explain   what a call would be told: the others ask it, and it takes no request
  *     admit     decisions for those who run a gateway of their own: JSON and gRPC
  *     envoy     Envoy's rate limit service: JSON and gRPC
  *     protect   routes to any HTTP upstream, behind the gate
@@ -12,14 +13,15 @@
 #include "server/serve/services.h"
 
 #include "server/admin/admin_service.h"
+#include "server/admin/explain_service.h"
 #include "server/admit/admit.h"
 #include "server/envoy/envoy_rls.h"
 #include "server/protect/protect.h"
 #include "server/proxy/proxy.h"
 #include "server/serve/front.h"
 
-static const struct service *const LIST[] = {&admit_service, &envoy_service, &protect_service,
-                                             &proxy_service, &admin_service};
+static const struct service *const LIST[] = {&explain_service, &admit_service, &envoy_service,
+                                             &protect_service, &proxy_service, &admin_service};
 
 const struct service_table services = {.list = LIST,
                                        .n = sizeof LIST / sizeof LIST[0],
