@@ -14,7 +14,7 @@
 
 #include "insist.h"
 #include "server/admin/admin_server.h"
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 #include "server/obs/watch.h"
 #include "server/runtime/gateway.h"
 #include "server/serve/services.h"

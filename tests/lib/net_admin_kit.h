@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "server/admin/admin_server.h"
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 #include "server/obs/metrics.h"
 #include "server/obs/watch.h"
 #include "server/runtime/gateway.h"

@@ -7,8 +7,8 @@
 #include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
-#include "server/admin/explain.h"
 #include "server/config/config_values.h"
+#include "server/explain/explain.h"
 #include "server/probe/probe_pages.h"
 #include "server/runtime/gateway.h"
 

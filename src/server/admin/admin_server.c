@@ -9,7 +9,7 @@
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 #include "server/runtime/gateway.h"
 
 /* ---- who ---- */

@@ -11,8 +11,8 @@
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
-#include "server/admin/explain.h"
 #include "server/config/config_values.h"
+#include "server/explain/explain.h"
 #include "server/runtime/gateway.h"
 
 enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "server/admin/admin_internal.h"
-#include "server/admin/explain.h"
 #include "server/admin/snapshot_internal.h"
+#include "server/explain/explain.h"
 
 enum { KEYS_AT_ONCE = 64 };
 

@@ -13,9 +13,9 @@
 #include "server/serve/services.h"
 
 #include "server/admin/admin_service.h"
-#include "server/admin/explain_service.h"
 #include "server/admit/admit.h"
 #include "server/envoy/envoy_rls.h"
+#include "server/explain/explain_service.h"
 #include "server/protect/protect.h"
 #include "server/proxy/proxy.h"
 #include "server/serve/front.h"

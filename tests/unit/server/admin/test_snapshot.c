@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "net_admin_kit.h"
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 
 static const char YAML[] =
     "gate: {concurrency: {law: fixed, initial: 3}, peers: {limit: 7}, memory: {},\n"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 void explain_drain(struct explanation *of)
 {

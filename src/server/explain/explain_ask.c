@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 #include "server/upstream/route_way.h"
 
 bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part)

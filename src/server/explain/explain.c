@@ -3,13 +3,13 @@
  * One function a stage, in the order of the stages; each adds what it finds to a list, which is
  * then written. What is off, or not configured, adds nothing.
  */
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 /* ---- the whole ---- */
 

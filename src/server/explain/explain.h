@@ -18,8 +18,8 @@
  * worker that it comes to. It is said to be admitted if one of them would admit it, and how many
  * would. With one worker that is what the call is told.
  */
-#ifndef TG_ADMIN_EXPLAIN_H
-#define TG_ADMIN_EXPLAIN_H
+#ifndef TG_EXPLAIN_EXPLAIN_H
+#define TG_EXPLAIN_EXPLAIN_H
 
 #include <sys/queue.h>
 

@@ -1,5 +1,5 @@
 /* explain_limits.c - limits in words and in JSON. See explain.h. */
-#include "server/admin/explain_limits.h"
+#include "server/explain/explain_limits.h"
 
 #include <math.h>
 #include <stdio.h>

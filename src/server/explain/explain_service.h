@@ -1,6 +1,6 @@
 /* explain_service.h - what answers questions about limits, as a service: see explain_service.c. */
-#ifndef TG_ADMIN_EXPLAIN_SERVICE_H
-#define TG_ADMIN_EXPLAIN_SERVICE_H
+#ifndef TG_EXPLAIN_EXPLAIN_SERVICE_H
+#define TG_EXPLAIN_EXPLAIN_SERVICE_H
 
 #include "server/runtime/service.h"
 

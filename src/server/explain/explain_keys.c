@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 enum { KEYS_AT_ONCE = 64 };
 

@@ -1,7 +1,7 @@
 /* explain_slots.c - places of routes and of the gate, and the bid price. See explain.h. */
 #include <stdio.h>
 
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 /* ---- concurrency ---- */
 

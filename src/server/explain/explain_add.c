@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 struct explain_limit *explain_add(struct explanation *of, const char *stage, const char *scope,
                                   const char *name)

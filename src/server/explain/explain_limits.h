@@ -1,8 +1,8 @@
 /* explain_limits.h - a limit as it stands, on its way to be told. Private to explain*.c. */
-#ifndef TG_ADMIN_EXPLAIN_LIMITS_H
-#define TG_ADMIN_EXPLAIN_LIMITS_H
+#ifndef TG_EXPLAIN_EXPLAIN_LIMITS_H
+#define TG_EXPLAIN_EXPLAIN_LIMITS_H
 
-#include "server/admin/explain.h"
+#include "server/explain/explain.h"
 
 #define EXPLAIN_UNKNOWN (-1.0) /* stands for a number that is not known */
 

@@ -1,7 +1,7 @@
 /* explain_write.c - the explanation as JSON. See explain.h. */
 #include <string.h>
 
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 static void write_store(struct json_writer *out, const struct explanation *of)
 {

@@ -3,12 +3,12 @@
  * It takes no request: other services ask it, `explain` of the control thread, and answer what they
  * were asked (explain.h). It stands before them in the table, so that it is there while they are.
  */
-#include "server/admin/explain_service.h"
+#include "server/explain/explain_service.h"
 
 #include <stdlib.h>
 
 #include "lib/core/problem.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 #include "server/runtime/control.h"
 
 static bool explain_start_worker(struct worker *worker, struct tg_problem *problem)

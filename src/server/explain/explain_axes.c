@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 static void name_origin(const struct explanation *of, const struct tg_scope *scope,
                         struct explain_limit *limit)

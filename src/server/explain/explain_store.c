@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 /* ---- on a worker's thread ---- */
 

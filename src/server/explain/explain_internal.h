@@ -1,12 +1,12 @@
 /* explain_internal.h - one question to explain, from its parameters to its answer. Private to
  * explain*.c. */
-#ifndef TG_ADMIN_EXPLAIN_INTERNAL_H
-#define TG_ADMIN_EXPLAIN_INTERNAL_H
+#ifndef TG_EXPLAIN_EXPLAIN_INTERNAL_H
+#define TG_EXPLAIN_EXPLAIN_INTERNAL_H
 
 #include <sys/queue.h>
 
-#include "server/admin/explain.h"
-#include "server/admin/explain_limits.h"
+#include "server/explain/explain.h"
+#include "server/explain/explain_limits.h"
 #include "server/remote/remote.h"
 #include "server/runtime/quote.h"
 #include "server/runtime/worker.h"

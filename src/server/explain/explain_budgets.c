@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/core/num.h"
-#include "server/admin/explain_internal.h"
+#include "server/explain/explain_internal.h"
 
 /* A budget on the way of the call, and what is used of it. */
 struct budget_view {
