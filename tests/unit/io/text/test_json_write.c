@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "draw.h"
-#include "io/text/json_read.h"
 #include "io/text/json_member.h"
+#include "io/text/json_read.h"
 
 static void expect_written(struct json_writer *out, const char *want)
 {
