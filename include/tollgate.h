@@ -1761,6 +1761,16 @@ TG_API TG_MUST_CHECK enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_accoun
                                                  tg_micro money, bool up_to, tg_ms now,
                                                  struct tg_money_answer *answer);
 
+/* The same in `account`, in the account `beside` it, and in all that both are under, in one step:
+ * for what is counted in two ways, such as by user and by key. Of the two, `beside` is the nearer
+ * to the top. 0: there is none; a settlement names `account`.
+ *
+ * TG_ERR_INVALID also: they are not two accounts under one parent, or both at the top. */
+TG_API TG_MUST_CHECK enum tg_err tg_bank_reserve_beside(struct tg_bank *bank, tg_account account,
+                                                        tg_account beside, tg_micro money,
+                                                        bool up_to, tg_ms now,
+                                                        struct tg_money_answer *answer);
+
 /* What was spent, where and when: a record for a ledger. */
 struct tg_spend {
     tg_account account;

@@ -353,6 +353,7 @@ static void null(void)
     EXPECT(tg_bank_restore(NULL, 1, 0, 0, NOW) == TG_ERR_NULL);
     EXPECT(tg_bank_reserve(NULL, 1, 1, false, NOW, &money) == TG_ERR_NULL);
     EXPECT(tg_bank_reserve(bank, 1, 1, false, NOW, NULL) == TG_ERR_NULL);
+    EXPECT(tg_bank_reserve_beside(NULL, 1, 2, 1, false, NOW, &money) == TG_ERR_NULL);
     EXPECT(!tg_bank_settle(NULL, 1, 1, NULL));
     EXPECT(tg_bank_ask(NULL, 1, 1, NOW, &money) == TG_ERR_NULL);
     EXPECT(tg_bank_left(bank, 1, NOW, NULL, NULL) == TG_ERR_NULL);

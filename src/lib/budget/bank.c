@@ -100,12 +100,13 @@ static void bank_ask(const struct account *account, const struct book *book, tg_
 /* The least that is left on the way. The way is walked from below, and the budgets of an account
  * from the last to the first, so that the one in the answer is the first from the top: of those
  * that are spent, or where there is none, of those that are contended. */
-static tg_micro ask_all(const struct account *account, tg_micro need, tg_ms now,
-                        struct tg_money_answer *answer)
+static tg_micro ask_all(const struct account *leaf, struct account *beside, tg_micro need,
+                        tg_ms now, struct tg_money_answer *answer)
 {
     tg_micro least = TG_MONEY_MAX;
 
-    for (; account; account = account->parent) {
+    for (const struct account *account = leaf; account;
+         account = bank_next(account, leaf, beside)) {
         for (size_t i = account->n_books; i-- > 0;) {
             book_follow(&account->books[i], now);
             bank_ask(account, &account->books[i], need, &least, answer);
@@ -114,19 +115,22 @@ static tg_micro ask_all(const struct account *account, tg_micro need, tg_ms now,
     return least;
 }
 
-static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_micro money, tg_ms now,
-                              struct tg_money_answer *answer)
+static void write_reservation(struct tg_bank *bank, struct account *leaf, struct account *beside,
+                              tg_micro money, tg_ms now, struct tg_money_answer *answer)
 {
     struct hold *hold = handles_get(&bank->holds);
 
     assert(hold && !leaf->closed && money >= 0); /* room was made for it before */
     hold->account = leaf;
+    hold->beside = beside;
     hold->reserved_at = now;
     hold->money = money;
     leaf->held++;
+    if (beside)
+        beside->held++;
     bank->outstanding += money;
     assert(bank->outstanding <= TG_MONEY_MAX);
-    for (const struct account *account = leaf; account; account = account->parent)
+    for (const struct account *account = leaf; account; account = bank_next(account, leaf, beside))
         for (size_t i = 0; i < account->n_books; i++)
             book_reserve(&account->books[i], money);
     answer->reservation = hold->handle.id;
@@ -134,30 +138,35 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, tg_mic
     answer->reserved_at = now;
 }
 
-static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_micro money, bool up_to,
-                                tg_ms now, struct tg_money_answer *answer)
+static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_account other,
+                                tg_micro money, bool up_to, tg_ms now,
+                                struct tg_money_answer *answer)
 {
     struct account *leaf = accounts_find(&bank->accounts, number);
+    struct account *beside = other != 0 ? accounts_find(&bank->accounts, other) : NULL;
     tg_micro need = up_to || money == 0 ? 1 : money;
 
-    if (!leaf)
+    if (!leaf || (other != 0 && !beside))
         return TG_ERR_UNKNOWN;
+    if (beside && (beside == leaf || beside->parent != leaf->parent))
+        return TG_ERR_INVALID;
     enum tg_err err = handles_reserve(&bank->holds);
     if (err)
         return err;
     now = bank_now(bank, now);
-    tg_micro least = ask_all(leaf, need, now, answer);
+    tg_micro least = ask_all(leaf, beside, need, now, answer);
     if (least < need)
         return TG_OK;
     money = num_min(money, least);
     if (money > TG_MONEY_MAX - bank->outstanding)
         return TG_ERR_FULL;
-    write_reservation(bank, leaf, money, now, answer);
+    write_reservation(bank, leaf, beside, money, now, answer);
     return TG_OK;
 }
 
-enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro money, bool up_to,
-                            tg_ms now, struct tg_money_answer *answer)
+enum tg_err tg_bank_reserve_beside(struct tg_bank *bank, tg_account account, tg_account beside,
+                                   tg_micro money, bool up_to, tg_ms now,
+                                   struct tg_money_answer *answer)
 {
     struct tg_money_answer said = {.reservation = 0};
 
@@ -166,11 +175,17 @@ enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro m
     if (!money_in_range(money) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
-    enum tg_err err = bank_reserve(bank, account, money, up_to, now, &said);
+    enum tg_err err = bank_reserve(bank, account, beside, money, up_to, now, &said);
     spin_unlock(&bank->lock);
     if (!err)
         *answer = said;
     return err;
+}
+
+enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro money, bool up_to,
+                            tg_ms now, struct tg_money_answer *answer)
+{
+    return tg_bank_reserve_beside(bank, account, 0, money, up_to, now, answer);
 }
 
 enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account, tg_micro money, tg_ms now,
@@ -185,7 +200,7 @@ enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account, tg_micro money
     spin_lock(&bank->lock);
     const struct account *leaf = accounts_find(&bank->accounts, account);
     if (leaf)
-        (void)ask_all(leaf, num_max(money, 1), bank_now(bank, now), &said);
+        (void)ask_all(leaf, NULL, num_max(money, 1), bank_now(bank, now), &said);
     spin_unlock(&bank->lock);
     if (!leaf)
         return TG_ERR_UNKNOWN;
@@ -213,13 +228,13 @@ static tg_micro clamp_reported(struct tg_bank *bank, tg_micro spent, tg_micro re
 static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
                         struct tg_spend *spend)
 {
-    struct account *leaf = hold->account;
+    struct account *leaf = hold->account, *beside = hold->beside;
     tg_micro money = hold->money;
 
     assert(leaf->held > 0 && hold->reserved_at <= bank->latest);
     spent = clamp_reported(bank, spent, money);
     *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
-    for (const struct account *account = leaf; account; account = account->parent)
+    for (const struct account *account = leaf; account; account = bank_next(account, leaf, beside))
         for (size_t i = 0; i < account->n_books; i++)
             book_settle(&account->books[i], hold->reserved_at, money, spent);
     bank->outstanding -= money;
@@ -227,6 +242,11 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
     assert(bank->outstanding >= 0 && (bank->holds.used > 0 || bank->outstanding == 0));
     leaf->held--;
     accounts_settle_up(&bank->accounts, leaf);
+    if (!beside)
+        return;
+    assert(beside->held > 0);
+    beside->held--;
+    accounts_settle_up(&bank->accounts, beside);
 }
 
 bool tg_bank_settle(struct tg_bank *bank, tg_reservation reservation, tg_micro spent,

@@ -8,8 +8,9 @@
  *
  * Always true while the lock is free:
  *
- *     for each book: outstanding = sum of the reservations at its account and below that were made
- *                                  at or after the beginning of its window
+ *     for each book: outstanding = sum of the reservations at its account and below, or beside those
+ *                                  at its account, that were made at or after the beginning of its
+ *                                  window
  *     for each book: 0 <= outstanding <= bank.outstanding <= TG_MONEY_MAX, 0 <= settled
  *     the bank's time is the latest it was told by a function that changes something
  */
@@ -32,6 +33,14 @@ struct tg_bank {
     tg_micro overshot;
     uint64_t anomalies;
 };
+
+/* The account after `at` on the way up of a reservation: from its account to the one beside it, if
+ * there is one, and on to what both are under. */
+static inline struct account *bank_next(const struct account *at, const struct account *leaf,
+                                        struct account *beside)
+{
+    return at == leaf && beside ? beside : at->parent;
+}
 
 /* What time it is, for something that will change the books. */
 static inline tg_ms bank_now(struct tg_bank *bank, tg_ms now)

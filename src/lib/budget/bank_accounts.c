@@ -216,7 +216,8 @@ static tg_micro outstanding_since(const struct tg_bank *bank, const struct accou
     uint64_t place = 0;
 
     for (const struct hold *hold; (hold = handles_next(&bank->holds, &place)) != NULL;)
-        if (hold->reserved_at >= begin && is_below(hold->account, account))
+        if (hold->reserved_at >= begin &&
+            (is_below(hold->account, account) || hold->beside == account))
             sum += hold->money;
     assert(sum <= bank->outstanding);
     return sum;

@@ -17,6 +17,7 @@ enum { HOLD_PLACE_BITS = 24, HOLDS_MAX = (1 << HOLD_PLACE_BITS) - 256 };
 struct hold {
     struct handle handle;
     struct account *account;
+    struct account *beside; /* has the parent of `account`; null: none */
     tg_ms reserved_at;
     tg_micro money;
 };

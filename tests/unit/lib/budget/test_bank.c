@@ -546,6 +546,125 @@ static void a_question_is_answered_like_a_reservation(void **state)
         }
 }
 
+/* ---- an account beside ---- */
+
+static struct tg_money_answer must_ask_beside(struct tg_bank *bank, tg_account account,
+                                              tg_account beside, tg_micro money)
+{
+    struct tg_money_answer answer;
+
+    assert_int_equal(
+        tg_bank_reserve_beside(bank, account, beside, money, false, SUNDAY, &answer), TG_OK);
+    return answer;
+}
+
+/* A tenant of 1000 with a user of 400 and a key of 300. */
+struct beside {
+    struct tg_bank *bank;
+    tg_account tenant, user, key;
+};
+
+static struct beside must_beside(void)
+{
+    struct beside of = {.bank = must_bank(10)};
+
+    of.tenant = must_open(of.bank, 0, "tenant", budget_of(1000, TG_PER_DAY), SUNDAY);
+    of.user = must_open(of.bank, of.tenant, "user", budget_of(400, TG_PER_DAY), SUNDAY);
+    of.key = must_open(of.bank, of.tenant, "key", budget_of(300, TG_PER_DAY), SUNDAY);
+    return of;
+}
+
+static void what_is_reserved_beside_counts_in_both_and_once_above(void **state)
+{
+    struct beside of = must_beside();
+    struct tg_spend spend;
+    (void)state;
+
+    struct tg_money_answer got = must_ask_beside(of.bank, of.user, of.key, 200);
+    expect_book(of.bank, of.user, 0, SUNDAY, 0, 200);
+    expect_book(of.bank, of.key, 0, SUNDAY, 0, 200);
+    expect_book(of.bank, of.tenant, 0, SUNDAY, 0, 200);
+    assert_true(tg_bank_settle(of.bank, got.reservation, 150, &spend));
+    assert_int_equal(spend.account, of.user);
+    expect_book(of.bank, of.user, 0, SUNDAY, 150, 0);
+    expect_book(of.bank, of.key, 0, SUNDAY, 150, 0);
+    expect_book(of.bank, of.tenant, 0, SUNDAY, 150, 0);
+    tg_bank_free(of.bank);
+}
+
+static void either_of_two_beside_each_other_refuses_for_all(void **state)
+{
+    struct beside of = must_beside();
+    (void)state;
+
+    struct tg_money_answer said = must_ask_beside(of.bank, of.user, of.key, 301);
+    assert_int_equal(said.reservation, 0);
+    assert_int_equal(said.account, of.key);
+    must_spend(of.bank, must_reserve(of.bank, of.user, 350, SUNDAY), 350);
+    said = must_ask_beside(of.bank, of.user, of.key, 100);
+    assert_int_equal(said.reservation, 0);
+    assert_int_equal(said.account, of.user);
+    /* Where both are spent, the one beside is nearer to the top. */
+    said = must_ask_beside(of.bank, of.user, of.key, 301);
+    assert_int_equal(said.account, of.key);
+    expect_book(of.bank, of.key, 0, SUNDAY, 0, 0);
+    expect_book(of.bank, of.tenant, 0, SUNDAY, 350, 0);
+    tg_bank_free(of.bank);
+}
+
+static void only_two_under_one_parent_stand_beside_each_other(void **state)
+{
+    struct beside of = must_beside();
+    tg_account other = must_open(of.bank, 0, "other", budget_of(1, TG_PER_DAY), SUNDAY);
+    tg_account below = must_open(of.bank, of.user, "below", budget_of(1, TG_PER_DAY), SUNDAY);
+    const tg_account wrong[] = {of.user, of.tenant, other, below};
+    struct tg_money_answer answer;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        assert_int_equal(
+            tg_bank_reserve_beside(of.bank, of.user, wrong[i], 1, false, SUNDAY, &answer),
+            TG_ERR_INVALID);
+    assert_int_equal(
+        tg_bank_reserve_beside(of.bank, of.user, of.key + 77, 1, false, SUNDAY, &answer),
+        TG_ERR_UNKNOWN);
+    expect_book(of.bank, of.tenant, 0, SUNDAY, 0, 0);
+    tg_bank_free(of.bank);
+}
+
+static void a_closed_account_beside_still_settles(void **state)
+{
+    struct beside of = must_beside();
+    struct tg_money_answer answer;
+    (void)state;
+
+    tg_reservation held = must_ask_beside(of.bank, of.user, of.key, 100).reservation;
+    tg_bank_close(of.bank, of.key);
+    assert_int_equal(tg_bank_reserve_beside(of.bank, of.user, of.key, 1, false, SUNDAY, &answer),
+                     TG_ERR_UNKNOWN);
+    assert_int_equal(stats_of_bank(of.bank).accounts, 3);
+    must_spend(of.bank, held, 60);
+    assert_int_equal(stats_of_bank(of.bank).accounts, 2);
+    expect_book(of.bank, of.user, 0, SUNDAY, 60, 0);
+    expect_book(of.bank, of.tenant, 0, SUNDAY, 60, 0);
+    tg_bank_free(of.bank);
+}
+
+/* A budget that comes while calls run starts from what they hold, beside as below. */
+static void a_new_budget_beside_has_what_is_outstanding(void **state)
+{
+    struct beside of = must_beside();
+    struct tg_budget month = budget_of(500, TG_PER_MONTH);
+    (void)state;
+
+    tg_reservation held = must_ask_beside(of.bank, of.user, of.key, 100).reservation;
+    must_change(of.bank, of.key, &month, 1, SUNDAY);
+    expect_book(of.bank, of.key, 0, SUNDAY, 0, 100);
+    must_spend(of.bank, held, 70);
+    expect_book(of.bank, of.key, 0, SUNDAY, 70, 0);
+    tg_bank_free(of.bank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +692,11 @@ int main(void)
         cmocka_unit_test(a_reservation_number_is_never_used_twice),
         cmocka_unit_test(there_is_an_end_to_reservations),
         cmocka_unit_test(many_reservations_live_side_by_side),
+        cmocka_unit_test(what_is_reserved_beside_counts_in_both_and_once_above),
+        cmocka_unit_test(either_of_two_beside_each_other_refuses_for_all),
+        cmocka_unit_test(only_two_under_one_parent_stand_beside_each_other),
+        cmocka_unit_test(a_closed_account_beside_still_settles),
+        cmocka_unit_test(a_new_budget_beside_has_what_is_outstanding),
     };
     return cmocka_run_group_tests_name("bank", tests, NULL, NULL);
 }
