@@ -446,7 +446,7 @@ void tg_gate_set_room(struct tg_gate *gate, int64_t room, tg_ms until, tg_ms now
         return;
     gate_time(gate, now);
     room = num_max(-TG_NUMBER_MAX, num_min(room, TG_NUMBER_MAX));
-    law_ceiling(&gate->law, gate->latest, num_max(0, gate->in_flight + room),
+    law_ceiling(&gate->law, gate->latest, gate->in_flight + room,
                 num_in_range(until) ? gate_from_caller(gate, until) : until);
     gate_grant(gate);
     spin_unlock(&gate->lock);
