@@ -43,9 +43,12 @@ struct remote_answer remote_execute(struct gate_remote *remote, tg_ms now, bool 
 enum tg_err remote_deliver(struct gate_remote *remote, struct tg_gate *gate, tg_lease lease,
                            const struct remote_answer *arrived, tg_ms now, struct tg_answer *answer)
 {
+    const struct tg_answer before = *answer;
     enum tg_err err =
         tg_gate_store_answered(gate, lease, arrived->err, &arrived->axes, now, answer);
 
+    if (err != TG_OK)
+        assert_memory_equal(answer, &before, sizeof before);
     if (err == TG_ERR_STALE && arrived->debited)
         assert_int_equal(tg_store_refund(remote->store, &remote->debit, now, arrived->at), TG_OK);
     if (err == TG_OK)

@@ -168,6 +168,38 @@ static void the_heap_is_bounded_by_the_open_leases(void **state)
         close_lease(&bench, 101);
     }
     assert_in_range(bench.endings.capacity, 100, 1024);
+    assert_in_range(bench.endings.n, 1, 1024);
+    bench_end(&bench);
+}
+
+/* While most are open, none is looked up to see whether it is: that would be work for each call
+ * that is in proportion to all of them. */
+static void entries_of_leases_that_are_gone_stay_while_most_are_open(void **state)
+{
+    static struct bench bench;
+    (void)state;
+
+    bench_begin(&bench);
+    for (int i = 0; i < 300; i++)
+        open_lease(&bench, i, TICKET_ADMITTED, bench.now + 1000000);
+    open_lease(&bench, 300, TICKET_ADMITTED, bench.now + 1);
+    assert_null(endings_take(&bench.endings, &bench.tickets, bench.now));
+    bench.now += 1;
+    assert_ptr_equal(endings_take(&bench.endings, &bench.tickets, bench.now), bench.open[300]);
+    close_lease(&bench, 300);
+    for (int i = 0; i < 200; i++)
+        close_lease(&bench, i);
+    open_lease(&bench, 301, TICKET_ADMITTED, bench.now + 1);
+    bench.now += 1; /* a third of 300 is open: all entries stay, the new one comes and goes */
+    assert_ptr_equal(endings_take(&bench.endings, &bench.tickets, bench.now), bench.open[301]);
+    assert_int_equal(bench.endings.n, 300);
+    close_lease(&bench, 301);
+    for (int i = 200; i < 299; i++)
+        close_lease(&bench, i);
+    open_lease(&bench, 302, TICKET_ADMITTED, bench.now + 1);
+    bench.now += 1; /* one in 300 is open: it stays alone */
+    assert_ptr_equal(endings_take(&bench.endings, &bench.tickets, bench.now), bench.open[302]);
+    assert_int_equal(bench.endings.n, 1);
     bench_end(&bench);
 }
 
@@ -177,6 +209,7 @@ int main(void)
         cmocka_unit_test(each_ends_at_its_time_and_in_order),
         cmocka_unit_test(without_memory_each_ends_at_its_time),
         cmocka_unit_test(the_heap_is_bounded_by_the_open_leases),
+        cmocka_unit_test(entries_of_leases_that_are_gone_stay_while_most_are_open),
     };
     return cmocka_run_group_tests_name("endings", tests, NULL, NULL);
 }

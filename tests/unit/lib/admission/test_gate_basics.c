@@ -249,42 +249,10 @@ static void set_memory_nan(struct tg_gate_config *c)
     c->memory.limit = (double)NAN;
 }
 
-static void set_peer_limit_0(struct tg_gate_config *c)
-{
-    c->peers.on = true;
-    c->peers.limit = 0;
-}
-
-static void set_max_peers_0(struct tg_gate_config *c)
-{
-    c->peers.on = true;
-    c->peers.max_peers = 0;
-}
-
 static void set_critical_above_limit(struct tg_gate_config *c)
 {
     c->memory.on = true;
     c->memory.critical = 0.99;
-}
-
-static void set_queue_negative(struct tg_gate_config *c)
-{
-    c->concurrency.queue_size = -1;
-}
-
-static void set_wait_negative(struct tg_gate_config *c)
-{
-    c->concurrency.wait[TG_PRIORITY_NORMAL] = -2; /* -1 is TG_WAIT_AUTO */
-}
-
-static void set_share_above_1(struct tg_gate_config *c)
-{
-    c->concurrency.share[TG_PRIORITY_LOW] = 1.5;
-}
-
-static void set_low_ratio_negative(struct tg_gate_config *c)
-{
-    c->concurrency.low_ratio = -0.1;
 }
 
 static void set_min_above_max(struct tg_gate_config *c)
@@ -296,11 +264,6 @@ static void set_initial_below_min(struct tg_gate_config *c)
 {
     c->concurrency.law.initial = 3;
     c->concurrency.law.min = 4;
-}
-
-static void set_ttl_0(struct tg_gate_config *c)
-{
-    c->lease_ttl = 0;
 }
 
 static void set_no_wake(struct tg_gate_config *c)
@@ -320,15 +283,8 @@ static const struct {
     {"pressure above critical", set_pressure_above_critical},
     {"memory limit not a number", set_memory_nan},
     {"critical above the memory limit", set_critical_above_limit},
-    {"peer limit 0", set_peer_limit_0},
-    {"max_peers 0", set_max_peers_0},
-    {"queue size below 0", set_queue_negative},
-    {"wait below 0", set_wait_negative},
-    {"share above 1", set_share_above_1},
-    {"low ratio below 0", set_low_ratio_negative},
     {"min above max", set_min_above_max},
     {"initial below min", set_initial_below_min},
-    {"lease ttl 0", set_ttl_0},
     {"nobody to wake", set_no_wake},
     {"no such mode", set_mode_7},
 };
@@ -355,6 +311,112 @@ static void bad_settings_make_no_gate_and_change_none(void **state)
     }
     assert_int_equal(fill_gate(gate, &call, NOW, NULL, 10), 3);
     tg_gate_free(gate);
+}
+
+static void expect_accepted(const struct tg_gate_config *config, bool accepted, const char *what)
+{
+    struct tg_gate *made = NULL;
+    struct tg_problem problem = {""};
+    enum tg_err err = tg_gate_new(config, &made, &problem);
+
+    if (err != (accepted ? TG_OK : TG_ERR_INVALID))
+        fail_msg("%s: %s (%s)", what, tg_strerror(err), problem.text);
+    assert_true((made != NULL) == accepted && (problem.text[0] == 0) == accepted);
+    tg_gate_free(made);
+}
+
+/* One beyond either bound is refused. */
+static void a_number_is_accepted_up_to_its_bounds(void **state)
+{
+    static const struct {
+        const char *what;
+        size_t at;
+        int64_t least, most;
+    } rows[] = {
+        {"peers: limit", offsetof(struct tg_gate_config, peers.limit), 1, INT64_MAX},
+        {"peers: max_peers", offsetof(struct tg_gate_config, peers.max_peers), 1, INT32_MAX},
+        {"queue_size", offsetof(struct tg_gate_config, concurrency.queue_size), 0, 1000000},
+        {"wait of high", offsetof(struct tg_gate_config, concurrency.wait[TG_PRIORITY_HIGH]),
+         TG_WAIT_AUTO, TG_NUMBER_MAX},
+        {"wait of normal", offsetof(struct tg_gate_config, concurrency.wait[TG_PRIORITY_NORMAL]),
+         TG_WAIT_AUTO, TG_NUMBER_MAX},
+        {"wait of low", offsetof(struct tg_gate_config, concurrency.wait[TG_PRIORITY_LOW]),
+         TG_WAIT_AUTO, TG_NUMBER_MAX},
+        {"lease_ttl", offsetof(struct tg_gate_config, lease_ttl), 1, TG_NUMBER_MAX},
+        {"max_learned", offsetof(struct tg_gate_config, max_learned), 0, 1 << 24},
+    };
+    struct gate_log log = {.n_woken = 0};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tg_gate_config config = gate_config_slots(&log, 3);
+        int64_t *number = (int64_t *)((char *)&config + rows[i].at);
+        *number = rows[i].least;
+        expect_accepted(&config, true, rows[i].what);
+        *number = rows[i].least - 1;
+        expect_accepted(&config, false, rows[i].what);
+        *number = rows[i].most;
+        expect_accepted(&config, true, rows[i].what);
+        if (rows[i].most < INT64_MAX) {
+            *number = rows[i].most + 1;
+            expect_accepted(&config, false, rows[i].what);
+        }
+    }
+}
+
+static void a_part_is_accepted_from_0_to_1(void **state)
+{
+    static const size_t parts[] = {
+        offsetof(struct tg_gate_config, concurrency.share[TG_PRIORITY_HIGH]),
+        offsetof(struct tg_gate_config, concurrency.share[TG_PRIORITY_NORMAL]),
+        offsetof(struct tg_gate_config, concurrency.share[TG_PRIORITY_LOW]),
+        offsetof(struct tg_gate_config, concurrency.low_ratio),
+    };
+    static const struct {
+        double part;
+        bool accepted;
+    } rows[] = {{0, true}, {1, true}, {-1e-9, false}, {1 + 1e-9, false}, {(double)NAN, false}};
+    struct gate_log log = {.n_woken = 0};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        for (size_t k = 0; k < COUNT_OF(rows); k++) {
+            struct tg_gate_config config = gate_config_slots(&log, 3);
+            *(double *)((char *)&config + parts[i]) = rows[k].part;
+            expect_accepted(&config, rows[k].accepted, "a part");
+        }
+}
+
+/* Above 0, at most 1, and none below the one before it; and only where memory is looked at. */
+static void thresholds_of_memory_are_in_order(void **state)
+{
+    static const struct {
+        double pressure, critical, limit;
+        bool accepted;
+    } rows[] = {
+        {0.5, 0.5, 0.5, true},
+        {1, 1, 1, true},
+        {1e-9, 1e-9, 1e-9, true},
+        {0, 0.5, 0.5, false},
+        {0.6, 0.5, 0.7, false},
+        {0.5, 0.7, 0.6, false},
+        {0.5, 0.6, 1 + 1e-9, false},
+        {(double)NAN, 0.5, 0.6, false},
+        {0.5, (double)NAN, 0.6, false},
+        {0.5, 0.6, (double)NAN, false},
+    };
+    struct gate_log log = {.n_woken = 0};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tg_gate_config config = gate_config_slots(&log, 3);
+        config.memory.pressure = rows[i].pressure;
+        config.memory.critical = rows[i].critical;
+        config.memory.limit = rows[i].limit;
+        expect_accepted(&config, true, "memory that is off");
+        config.memory.on = true;
+        expect_accepted(&config, rows[i].accepted, "memory");
+    }
 }
 
 /* Only a gate in which somebody may wait needs a function to wake them. */
@@ -388,20 +450,6 @@ static void the_defaults_of_a_gate_are_those_of_the_header(void **state)
     assert_int_equal(config.concurrency.wait[TG_PRIORITY_LOW], 0);
     assert_int_equal(config.lease_ttl, 600000);
     assert_int_equal(config.max_learned, 65536);
-}
-
-static void as_many_peers_are_counted_as_31_bits_can_name(void **state)
-{
-    struct gate_log log = {.n_woken = 0};
-    struct tg_gate_config config = gate_config(&log);
-    struct tg_gate *gate = NULL;
-    (void)state;
-
-    config.peers.max_peers = (int64_t)INT32_MAX + 1;
-    assert_int_equal(tg_gate_new(&config, &gate, NULL), TG_ERR_INVALID);
-    assert_null(gate);
-    config.peers.max_peers = INT32_MAX;
-    tg_gate_free(must_gate(&config));
 }
 
 static void what_is_missing_is_an_error_and_changes_nothing(void **state)
@@ -515,7 +563,44 @@ static void a_call_out_of_range_is_an_error_and_leaves_no_trace(void **state)
     expect_invalid(gate, &bad, NOW);
     bad = good, bad.lease_ttl = -1;
     expect_invalid(gate, &bad, NOW);
+    bad = good, bad.work = -1;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.factor.min = 0;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.factor.min = bad.factor.start + 0.5;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.factor.max = bad.factor.start - 0.5;
+    expect_invalid(gate, &bad, NOW);
+    bad = good, bad.factor.max = TG_FACTOR_MAX + 1;
+    expect_invalid(gate, &bad, NOW);
     expect_invalid(gate, &good, -1);
+    tg_gate_free(gate);
+}
+
+static void a_call_is_accepted_up_to_its_bounds(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 100);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_call good = call_from(TG_PRIORITY_NORMAL, "peer"), call;
+    (void)state;
+
+    call = good, call.weight = 1e-6;
+    must_allow(gate, &call, NOW);
+    call = good, call.weight = 1e6;
+    must_allow(gate, &call, NOW);
+    call = good, call.deadline = TG_NUMBER_MAX;
+    must_allow(gate, &call, NOW);
+    call = good, call.lease_ttl = TG_NUMBER_MAX;
+    must_allow(gate, &call, NOW);
+    call = good, call.work = TG_NUMBER_MAX;
+    must_allow(gate, &call, NOW);
+    call = good, call.peer_limit = INT64_MAX;
+    must_allow(gate, &call, NOW);
+    call = good, call.factor = (struct tg_factor){TG_FACTOR_MIN, TG_FACTOR_MIN, TG_FACTOR_MIN};
+    must_allow(gate, &call, NOW);
+    call = good, call.factor = (struct tg_factor){TG_FACTOR_MAX, TG_FACTOR_MAX, TG_FACTOR_MAX};
+    must_allow(gate, &call, NOW);
     tg_gate_free(gate);
 }
 
@@ -569,13 +654,16 @@ int main(void)
         cmocka_unit_test(counters_count_what_was_decided),
         cmocka_unit_test(names_are_those_of_the_header),
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
+        cmocka_unit_test(a_number_is_accepted_up_to_its_bounds),
+        cmocka_unit_test(a_part_is_accepted_from_0_to_1),
+        cmocka_unit_test(thresholds_of_memory_are_in_order),
         cmocka_unit_test(a_gate_in_which_nobody_waits_wakes_nobody),
         cmocka_unit_test(the_defaults_of_a_gate_are_those_of_the_header),
-        cmocka_unit_test(as_many_peers_are_counted_as_31_bits_can_name),
         cmocka_unit_test(what_is_missing_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),
         cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),
+        cmocka_unit_test(a_call_is_accepted_up_to_its_bounds),
         cmocka_unit_test(a_time_out_of_range_does_not_move_the_clock),
         cmocka_unit_test(free_accepts_null_and_a_gate_in_use),
     };

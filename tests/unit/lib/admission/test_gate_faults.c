@@ -214,9 +214,10 @@ static enum tg_reason wanted_reason(enum fault fault)
     }
 }
 
-/* Past precheck and admit, or as far as it gets. */
+/* Past precheck and admit, or as far as it gets. An error leaves the answer as it was. */
 static enum tg_err enter(struct trial *t, struct tg_answer *answer)
 {
+    struct tg_answer before;
     tg_lease checked = 0;
 
     if (t->path == PATH_PRECHECKED) {
@@ -227,14 +228,21 @@ static enum tg_err enter(struct trial *t, struct tg_answer *answer)
     }
     if (t->path != PATH_WAITED)
         spoil(t);
+    before = *answer;
     enum tg_err err = tg_gate_admit(t->gate, &t->call, checked, NOW, answer);
+    if (err != TG_OK)
+        assert_memory_equal(answer, &before, sizeof before);
     if (t->path != PATH_WAITED || err != TG_OK)
         return err;
     assert_int_equal(answer->step, TG_WAITING);
     assert_true(finish_as(t->gate, t->background, NOW, TG_OUTCOME_CANCELLED));
     t->background = 0;
     spoil(t);
-    return tg_gate_resume(t->gate, answer->lease, &t->call, NOW, answer);
+    before = *answer;
+    err = tg_gate_resume(t->gate, answer->lease, &t->call, NOW, answer);
+    if (err != TG_OK)
+        assert_memory_equal(answer, &before, sizeof before);
+    return err;
 }
 
 /* The rest of a call that waits, or has been admitted. */

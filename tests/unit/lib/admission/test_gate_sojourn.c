@@ -98,6 +98,22 @@ static void the_newest_goes_first_once_a_call_has_waited_too_long(void **state)
     tg_gate_free(b.gate);
 }
 
+/* A mean of half a millisecond is known, too: a call is held for five of it. */
+static void a_queue_of_calls_below_a_millisecond_is_bounded(void **state)
+{
+    static struct bounded b;
+    (void)state;
+
+    bounded_open(&b);
+    learn(b.gate, 0.5, 0.4, false);
+    bounded_queue(&b, "t", NOW);
+    tg_gate_tick(b.gate, NOW + 2);
+    assert_int_equal(next_woken(&b.log), -1);
+    tg_gate_tick(b.gate, NOW + 3);
+    expect_refused(&b, 0, NOW + 3);
+    tg_gate_free(b.gate);
+}
+
 static void while_it_is_over_nobody_waits_for_long(void **state)
 {
     static struct bounded b;
@@ -304,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_goes_first_once_a_call_has_waited_too_long),
+        cmocka_unit_test(a_queue_of_calls_below_a_millisecond_is_bounded),
         cmocka_unit_test(while_it_is_over_nobody_waits_for_long),
         cmocka_unit_test(it_is_over_until_it_was_empty_and_quiet_for_a_while),
         cmocka_unit_test(another_law_puts_an_end_to_it),

@@ -149,14 +149,16 @@ static void a_cleared_table_is_empty_and_keeps_its_room(void **state)
     (void)state;
 
     assert_int_equal(hash_table_reserve(&table, 100), TG_OK);
-    for (uint64_t i = 0; i < 100; i++)
-        hash_table_insert(&table, hash_number(i))->number = i;
     size_t capacity = table.capacity;
-    hash_table_clear(&table);
-    assert_int_equal(table.n, 0);
-    assert_int_equal(table.capacity, capacity);
-    assert_null(hash_table_first(&table));
-    assert_null(hash_table_find(&table, hash_number(3)));
+    for (uint64_t items = 1; items <= 100; items++) {
+        for (uint64_t i = 0; i < items; i++)
+            hash_table_insert(&table, hash_number(i))->number = i;
+        hash_table_clear(&table);
+        assert_int_equal(table.n, 0);
+        assert_int_equal(table.capacity, capacity);
+        assert_null(hash_table_first(&table));
+        assert_null(hash_table_find(&table, hash_number(items - 1)));
+    }
     hash_table_fini(&table);
 }
 
