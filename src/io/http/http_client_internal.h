@@ -98,7 +98,7 @@ struct out_conn {
     struct http1_parser parser;
     struct net_timer timer; /* idle: how long it is kept; connecting: this address */
     struct resolve_wait resolving;
-    struct resolve_answer addresses;
+    struct resolve_answer *addresses; /* while one of them is tried; null before and after */
     size_t next_address;
     char text[160]; /* why the last address failed */
     int error;      /* the same, as the system says it */

@@ -47,6 +47,8 @@ void out_conn_end(struct out_conn *conn)
     if (conn->state == OUT_IDLE)
         unlink_idle(conn);
     resolve_cancel(&conn->resolving);
+    free(conn->addresses);
+    conn->addresses = NULL;
     net_timer_stop(loop, &conn->timer);
     conn->exchange = NULL;
     wire_close(&conn->wire);

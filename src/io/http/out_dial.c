@@ -40,7 +40,7 @@ static void too_slow(void *arg)
 {
     struct out_conn *conn = arg;
 
-    if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses.n) {
+    if (conn->state != OUT_CONNECTING || conn->next_address == conn->addresses->n) {
         out_dial_fail(conn, HTTP_LATE_CONNECT, "no connection in time");
         return;
     }
@@ -53,7 +53,7 @@ static void too_slow(void *arg)
  * own timer. */
 static void set_share(struct out_conn *conn)
 {
-    size_t left = conn->addresses.n - conn->next_address;
+    size_t left = conn->addresses->n - conn->next_address;
     tg_ms share = conn->connect_ms / (tg_ms)(left + 1);
 
     net_timer_init(&conn->timer, too_slow, conn);
@@ -65,11 +65,11 @@ static void try_next(struct out_conn *conn)
 {
     net_timer_stop(conn->client->loop, &conn->timer);
     conn->state = OUT_CONNECTING;
-    while (conn->next_address < conn->addresses.n) {
+    while (conn->next_address < conn->addresses->n) {
         size_t i = conn->next_address++;
 
         if (wire_connect(&conn->wire, conn->client->loop, &dial_ops,
-                         &conn->addresses.list[i].address.any, conn->addresses.list[i].bytes)) {
+                         &conn->addresses->list[i].address.any, conn->addresses->list[i].bytes)) {
             set_share(conn);
             return;
         }
@@ -91,7 +91,12 @@ static void resolved(struct resolve_wait *wait, const struct resolve_answer *ans
         return;
     }
     assert(conn->state == OUT_RESOLVING && answer->n <= RESOLVE_ADDRESSES_MAX);
-    conn->addresses = *answer;
+    conn->addresses = malloc(sizeof *answer);
+    if (conn->addresses == NULL) {
+        out_dial_fail(conn, HTTP_NO_MEMORY, "no memory");
+        return;
+    }
+    *conn->addresses = *answer;
     try_next(conn);
 }
 
@@ -163,6 +168,8 @@ static void dial_on_up(struct wire *wire)
 
     assert(conn->state == OUT_CONNECTING || conn->state == OUT_SHAKING);
     conn->error = 0;
+    free(conn->addresses); /* two kilobytes that no other address needs any more */
+    conn->addresses = NULL;
     net_timer_stop(conn->client->loop, &conn->timer);
     if (conn->shared && conn->connect_ms > 0) /* no exchange has a timer */
         net_timer_set(conn->client->loop, &conn->timer, conn->connect_ms);
