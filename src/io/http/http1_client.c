@@ -247,8 +247,7 @@ static bool reply_head(struct out_exchange *exchange)
     if (status < 200)
         return true;
     out_reply_begins(exchange);
-    http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_text,
-                           &exchange->reply_list);
+    http1_parser_move_head(&conn->parser, &exchange->reply, &exchange->reply_text);
     exchange->out.ops->head(&exchange->out, &exchange->reply);
     return true;
 }

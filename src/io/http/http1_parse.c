@@ -19,7 +19,7 @@
  * for pieces of the body: tests/unit/io/http/test_http1_parse.c cuts messages at every byte.)
  *
  * The texts of a head lie one after the other in one buffer, with their lengths before them: while
- * it grows, nothing points into it. The list of fields is made at the end of the head.
+ * it grows, nothing points into it. The list of fields is put behind them at the end of the head.
  */
 #include "io/http/http1_parse.h"
 
@@ -162,20 +162,21 @@ static struct slice trimmed(const char *at, size_t n)
     return (struct slice){at, n};
 }
 
-/* Points the head into the raw bytes, which do not move any more. */
+/* Points the head into the raw bytes, which do not move any more, and lists it behind them. */
 static bool list_fields(struct http1_parser *parser)
 {
     struct http_head *head = &parser->head;
-    const char *at = parser->raw.at + parser->raw.begin;
-    size_t bytes = parser->n_fields * sizeof(struct http_field);
-    struct http_field *list = NULL;
+    size_t before = parser->raw.end;
+    size_t gap = -before % alignof(struct http_field);
+    size_t bytes = gap + parser->n_fields * sizeof(struct http_field);
+    char *end = buf_reserve(parser->loop, &parser->raw, bytes);
 
-    if (bytes > 0) {
-        list = (struct http_field *)(void *)buf_reserve(parser->loop, &parser->list, bytes);
-        if (list == NULL)
-            return false;
-        parser->list.end += bytes;
-    }
+    if (end == NULL)
+        return false;
+    assert(parser->raw.begin == 0 && parser->raw.end == before); /* nothing of it was consumed */
+    struct http_field *list = (struct http_field *)(void *)(end + gap);
+    const char *at = buf_first(&parser->raw);
+    parser->raw.end += bytes;
     head->target = (struct slice){at, parser->target_bytes};
     at += parser->target_bytes;
     for (size_t i = 0; i < parser->n_fields; i++) {
@@ -187,7 +188,7 @@ static bool list_fields(struct http1_parser *parser)
         list[i].value = trimmed(at + lengths.name, lengths.value);
         at += lengths.name + lengths.value;
     }
-    assert(at == buf_first(&parser->raw) + buf_bytes(&parser->raw));
+    assert(at == parser->raw.at + before);
     head->fields = list;
     head->n_fields = parser->n_fields;
     return true;
@@ -377,7 +378,6 @@ void http1_parser_init(struct http1_parser *parser, struct net_loop *loop, bool 
 void http1_parser_fini(struct http1_parser *parser)
 {
     buf_release(parser->loop, &parser->raw);
-    buf_release(parser->loop, &parser->list);
 }
 
 void http1_parser_next(struct http1_parser *parser)
@@ -388,15 +388,13 @@ void http1_parser_next(struct http1_parser *parser)
     http1_parser_init(parser, parser->loop, parser->request, &limits);
 }
 
-void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw,
-                            struct buf *list)
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw)
 {
-    assert(parser->head_done && buf_bytes(raw) == 0 && buf_bytes(list) == 0);
+    assert(parser->head_done && buf_bytes(raw) == 0);
     *head = parser->head;
     *raw = parser->raw;
-    *list = parser->list;
     parser->head = (struct http_head){0};
-    parser->raw = parser->list = (struct buf){0};
+    parser->raw = (struct buf){0};
 }
 
 /* llhttp's reasons by their status. */

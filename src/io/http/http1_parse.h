@@ -52,8 +52,8 @@ struct http1_parser {
     size_t n_fields;
     size_t target_bytes; /* bytes of the target so far */
     size_t field_at;     /* where in `raw` the field begins that is being read */
-    struct buf raw;      /* the target, then for each field two lengths and its bytes */
-    struct buf list;     /* struct http_field */
+    struct buf raw;      /* the target, then for each field two lengths and its bytes; listed: then
+                            the list itself */
     size_t head_bytes;   /* bytes of the head so far */
     size_t line_bytes;   /* bytes of the line so far */
     char last;           /* the byte before */
@@ -69,10 +69,9 @@ void http1_parser_fini(struct http1_parser *parser);
 /* Forgets the message, its memory included. */
 void http1_parser_next(struct http1_parser *parser);
 
-/* Between HTTP1_HEAD and the next call: the head is the caller's, for as long as it keeps the two
- * that it points into. They are empty before, and the caller's to release. */
-void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw,
-                            struct buf *list);
+/* Between HTTP1_HEAD and the next call: the head is the caller's, for as long as it keeps what it
+ * points into. That is empty before, and the caller's to release. */
+void http1_parser_move_head(struct http1_parser *parser, struct http_head *head, struct buf *raw);
 
 enum http1_event http1_parse(struct http1_parser *parser, const char *bytes, size_t n, size_t *took,
                              struct slice *body);

@@ -135,9 +135,9 @@ struct out_exchange {
     size_t n_kept_last;
     struct out_queue *queue; /* where it waits; null: nowhere */
     TAILQ_ENTRY(out_exchange) in_queue;
-    struct http2_call *call;           /* HTTP/2: null until there is a connection */
-    struct http_head reply;            /* stays until end(), after the connection was kept */
-    struct buf reply_text, reply_list; /* HTTP/1: what `reply` points into */
+    struct http2_call *call; /* HTTP/2: null until there is a connection */
+    struct http_head reply;  /* stays until end(), after the connection was kept */
+    struct buf reply_text;   /* HTTP/1: what `reply` points into */
     tg_ms began_at;
     struct net_timer timer, total;
     struct net_later later;

@@ -304,7 +304,6 @@ void out_exchange_give(struct out_exchange *exchange)
     assert(client->n_busy > 0);
     client->n_busy--;
     buf_release(client->loop, &exchange->reply_text);
-    buf_release(client->loop, &exchange->reply_list);
     if (client->n_spare >= SPARE_MAX) {
         free(exchange);
         return;

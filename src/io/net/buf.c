@@ -7,14 +7,16 @@
 
 static bool buf_grow(struct net_loop *loop, struct buf *buf, size_t need)
 {
-    size_t capacity = buf->capacity > 0 ? buf->capacity : NET_BLOCK_BYTES;
+    size_t capacity = buf->capacity == 0 && need <= NET_SMALL_BYTES ? NET_SMALL_BYTES
+                      : buf->capacity <= NET_LARGE_BYTES            ? NET_LARGE_BYTES
+                                                                    : buf->capacity;
 
     while (capacity < need) {
         if (capacity > SIZE_MAX / 2)
             return false;
         capacity *= 2;
     }
-    char *at = capacity == NET_BLOCK_BYTES ? net_block_take(loop) : malloc(capacity);
+    char *at = net_block_take(loop, capacity);
     if (at == NULL)
         return false;
     size_t n = buf_bytes(buf);
@@ -56,9 +58,6 @@ void buf_consume(struct net_loop *loop, struct buf *buf, size_t n)
 void buf_release(struct net_loop *loop, struct buf *buf)
 {
     assert((buf->at == NULL) == (buf->capacity == 0));
-    if (buf->capacity == NET_BLOCK_BYTES)
-        net_block_give(loop, buf->at);
-    else
-        free(buf->at);
+    net_block_give(loop, buf->at, buf->capacity);
     *buf = (struct buf){0};
 }

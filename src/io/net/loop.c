@@ -65,29 +65,46 @@ void net_loop_bury(struct net_loop *loop, struct net_grave *grave)
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-void *net_block_take(struct net_loop *loop)
+/* The free blocks of that size; null: the loop keeps none. */
+static struct net_blocks *blocks_of(struct net_loop *loop, size_t bytes)
 {
-    struct net_block *block = SLIST_FIRST(&loop->blocks);
+    return bytes == NET_SMALL_BYTES ? &loop->small : bytes == NET_LARGE_BYTES ? &loop->large : NULL;
+}
 
-    assert((block == NULL) == (loop->n_blocks == 0));
-    if (block == NULL)
-        return malloc(NET_BLOCK_BYTES);
-    SLIST_REMOVE_HEAD(&loop->blocks, next);
-    loop->n_blocks--;
+void *net_block_take(struct net_loop *loop, size_t bytes)
+{
+    struct net_blocks *blocks = blocks_of(loop, bytes);
+
+    if (blocks == NULL || blocks->n == 0)
+        return malloc(bytes);
+    struct net_block *block = SLIST_FIRST(&blocks->free);
+    SLIST_REMOVE_HEAD(&blocks->free, next);
+    blocks->n--;
     return block;
 }
 
-void net_block_give(struct net_loop *loop, void *memory)
+void net_block_give(struct net_loop *loop, void *memory, size_t bytes)
 {
+    struct net_blocks *blocks = blocks_of(loop, bytes);
     struct net_block *block = memory;
 
-    if (loop->n_blocks >= NET_BLOCKS_KEPT) {
+    if (memory == NULL || blocks == NULL || blocks->n >= NET_BLOCKS_KEPT) {
         free(memory);
         return;
     }
-    assert(block != SLIST_FIRST(&loop->blocks)); /* given back once */
-    SLIST_INSERT_HEAD(&loop->blocks, block, next);
-    loop->n_blocks++;
+    assert(block != SLIST_FIRST(&blocks->free)); /* given back once */
+    SLIST_INSERT_HEAD(&blocks->free, block, next);
+    blocks->n++;
+}
+
+static void free_blocks(struct net_blocks *blocks)
+{
+    struct net_block *block;
+
+    while ((block = SLIST_FIRST(&blocks->free)) != NULL) {
+        SLIST_REMOVE_HEAD(&blocks->free, next);
+        free(block);
+    }
 }
 
 /* ---- Timers ---------------------------------------------------------------------------------- */
@@ -263,8 +280,6 @@ free_loop:
 
 void net_loop_free(struct net_loop *loop)
 {
-    struct net_block *block;
-
     if (loop == NULL)
         return;
     net_loop_settle(loop);
@@ -275,10 +290,8 @@ void net_loop_free(struct net_loop *loop)
     while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0)
         ;
     uv_loop_close(&loop->uv);
-    while ((block = SLIST_FIRST(&loop->blocks)) != NULL) {
-        SLIST_REMOVE_HEAD(&loop->blocks, next);
-        free(block);
-    }
+    free_blocks(&loop->small);
+    free_blocks(&loop->large);
     pthread_mutex_destroy(&loop->posts_lock);
     free(loop);
 }

@@ -17,8 +17,9 @@
 #include "io/net/wheel.h"
 
 #define NET_READ_BYTES 16384 /* read at once; also the largest TLS record */
-#define NET_BLOCK_BYTES 4096
-#define NET_BLOCKS_KEPT 512 /* free blocks that a loop keeps */
+#define NET_SMALL_BYTES 1024 /* the head of most messages */
+#define NET_LARGE_BYTES 4096
+#define NET_BLOCKS_KEPT 512 /* free blocks of each size that a loop keeps */
 
 /* Work that is put off; stands in its owner's storage. */
 struct net_later {
@@ -36,6 +37,11 @@ struct net_block {
     SLIST_ENTRY(net_block) next;
 };
 
+struct net_blocks {
+    SLIST_HEAD(, net_block) free;
+    size_t n;
+};
+
 struct net_loop {
     uv_loop_t uv;
     uv_timer_t alarm;
@@ -48,8 +54,7 @@ struct net_loop {
     tg_ms alarm_at; /* when `alarm` fires; INT64_MAX: it is not set */
     TAILQ_HEAD(, net_later) later;
     SLIST_HEAD(, net_grave) graves;
-    SLIST_HEAD(, net_block) blocks; /* free blocks, NET_BLOCK_BYTES each */
-    size_t n_blocks;
+    struct net_blocks small, large;
     bool settling;
     atomic_bool stopping;
     pthread_mutex_t posts_lock; /* guards what follows, and `queued` of every post */
@@ -70,8 +75,9 @@ bool net_loop_settle(struct net_loop *loop);
 /* Freed when nothing of the running event can have a pointer to it any more. */
 void net_loop_bury(struct net_loop *loop, struct net_grave *grave);
 
-/* A block of NET_BLOCK_BYTES; null: no memory. */
-void *net_block_take(struct net_loop *loop);
-void net_block_give(struct net_loop *loop, void *block);
+/* Memory for `bytes`; null: there is none. A block of the loop's if that is NET_SMALL_BYTES or
+ * NET_LARGE_BYTES. */
+void *net_block_take(struct net_loop *loop, size_t bytes);
+void net_block_give(struct net_loop *loop, void *block, size_t bytes);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "draw.h"
-#include "io/net/loop_internal.h"
+#include "io/net/buf.h"
 
 #define TIMERS 200
 
@@ -189,6 +189,51 @@ static void a_stop_before_the_run_counts(void **state)
     net_loop_free(bench.loop);
 }
 
+static void a_queue_takes_no_larger_block_than_it_needs(void **state)
+{
+    static const struct {
+        size_t bytes, capacity;
+    } steps[] = {{1, NET_SMALL_BYTES},
+                 {NET_SMALL_BYTES - 1, NET_SMALL_BYTES},
+                 {1, NET_LARGE_BYTES},
+                 {NET_LARGE_BYTES - NET_SMALL_BYTES - 1, NET_LARGE_BYTES},
+                 {1, 2 * NET_LARGE_BYTES},
+                 {3 * NET_LARGE_BYTES - 1, 4 * NET_LARGE_BYTES}};
+    struct bench bench;
+    struct buf buf = {0}, second = {0};
+    char sent[8 * NET_LARGE_BYTES];
+    size_t n = 0;
+
+    (void)state;
+    bench_init(&bench);
+    for (size_t i = 0; i < sizeof sent; i++)
+        sent[i] = (char)('a' + i % 23);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        assert_true(buf_append(bench.loop, &buf, sent + n, steps[i].bytes));
+        n += steps[i].bytes;
+        assert_int_equal(buf.capacity, steps[i].capacity);
+        assert_int_equal(buf_bytes(&buf), n);
+        assert_memory_equal(buf_first(&buf), sent, n);
+    }
+    buf_consume(bench.loop, &buf, n);
+    assert_null(buf.at);
+
+    /* One that begins large takes a large block at once, and what was given back is used again. */
+    assert_true(buf_append(bench.loop, &buf, sent, NET_SMALL_BYTES + 1));
+    assert_int_equal(buf.capacity, NET_LARGE_BYTES);
+    assert_true(buf_append(bench.loop, &second, sent, 1));
+    const char *large = buf.at, *small = second.at;
+    buf_release(bench.loop, &buf);
+    buf_release(bench.loop, &second);
+    assert_true(buf_append(bench.loop, &buf, sent, 1));
+    assert_true(buf_append(bench.loop, &second, sent, NET_LARGE_BYTES));
+    assert_ptr_equal(buf.at, small);
+    assert_ptr_equal(second.at, large);
+    buf_release(bench.loop, &buf);
+    buf_release(bench.loop, &second);
+    net_loop_free(bench.loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +241,7 @@ int main(void)
         cmocka_unit_test(timers_fire_in_order),
         cmocka_unit_test(posts_run_once_in_order_and_can_be_taken_back),
         cmocka_unit_test(a_stop_before_the_run_counts),
+        cmocka_unit_test(a_queue_takes_no_larger_block_than_it_needs),
     };
 
     seed = draw_seed("test_loop");
