@@ -515,7 +515,7 @@ static bool pump_all(struct kit *kit)
 /* Until the loop or a socket has something, or a timer of the loop is due. */
 static void wait_for_event(struct kit *kit)
 {
-    struct pollfd fds[2 + 64];
+    struct pollfd fds[2 + COUNT_OF(kit->raws)];
     nfds_t n = 0;
 
     fds[n++] = (struct pollfd){.fd = uv_backend_fd(&kit->loop->uv), .events = POLLIN};
