@@ -100,10 +100,10 @@ static bool fits_at(const struct tg_limiter *limiter, const struct sliding_windo
     return estimate_at(limiter, window, tick, at) + (double)cost <= (double)limiter->config.limit;
 }
 
-/* The first whole ms after `now` at which `cost` fits, if nothing else is charged. The estimate
- * only falls: find the tick in which it falls far enough, then the place inside that tick. That
- * place comes from a division, so it is moved until the check itself agrees that it is the first.
- * */
+/* The first whole ms after `now`, when `cost` does not fit, at which it does, if nothing else is
+ * charged. The estimate only falls: find the tick in which it falls far enough, then the place
+ * inside that tick. That place comes from a division, so it is moved until the check itself agrees
+ * that it is the first. */
 static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sliding_window *window,
                               tg_ms now, int64_t cost)
 {
@@ -112,6 +112,7 @@ static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sli
     int64_t tick = tick_at(limiter, window, now);
     int64_t full = sum_until(limiter, window, tick);
 
+    assert(!fits_at(limiter, window, now, cost));
     assert(free >= 0); /* nothing is charged after `newest`, so in the end it fits */
     while (full > free) {
         tick++;
@@ -124,8 +125,9 @@ static tg_ms window_fits_from(const struct tg_limiter *limiter, const struct sli
     tg_ms at = num_max(num_ceil((double)tick * width + place), num_add(now, 1));
     for (tg_ms step = 1; at < TG_NUMBER_MAX && !fits_at(limiter, window, at, cost); step *= 2)
         at = num_add(at, step);
-    while (at - 1 > now && fits_at(limiter, window, at - 1, cost))
+    while (fits_at(limiter, window, at - 1, cost))
         at--;
+    assert(at >= now); /* `now` itself, if that is the end of time */
     return at;
 }
 
