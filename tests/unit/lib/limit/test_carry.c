@@ -205,6 +205,89 @@ static void a_log_that_is_too_short_keeps_the_units(void **state)
     subject_free(&from);
 }
 
+/* ---- settlements and a new limit ---- */
+
+static struct subject fresh_settled(const char *spec)
+{
+    struct subject subject = fresh(spec);
+
+    subject_make_settled(&subject);
+    return subject;
+}
+
+static struct subject carried_settled(const struct subject *from, const char *spec, tg_ms now)
+{
+    struct subject to = fresh_settled(spec);
+
+    to.limiter.ops->carry(&to.limiter, to.state, &from->limiter, from->state, now);
+    return to;
+}
+
+/* Both are never full for the same reason, so what is left is compared for as long as they fill. */
+static void expect_same_future(const char *what, struct subject *a, struct subject *b, tg_ms now)
+{
+    for (tg_ms at = now; at < now + 400; at += 7)
+        expect_decision(what, subject_balance(a, at), subject_balance(b, at));
+}
+
+/* A call that is settled after its limit has changed leaves what it would have left if it had been
+ * settled before. All numbers are sums of few powers of two: nothing is rounded. */
+static void a_charge_may_be_settled_before_or_after_its_limit_changes(void **state)
+{
+    static const struct {
+        const char *from, *to;
+    } rows[] = {
+        {"gcra:limit=64,period=1024,burst=16", "gcra:limit=128,period=1024,burst=32"},
+        {"gcra:limit=64,period=1024,burst=16", "gcra:limit=16,period=1024,burst=16"},
+        {"gcra:limit=64,period=1024,burst=16", "gcra:limit=64,period=1024,burst=64"},
+        {"token_bucket:capacity=32,refill=125", "token_bucket:capacity=64,refill=125"},
+        {"token_bucket:capacity=32,refill=125", "token_bucket:capacity=40,refill=500"},
+    };
+    struct draw draw = draw_stream(draw_seed("carry"), 1);
+    (void)state;
+
+    for (int round = 0; round < 4000; round++) {
+        size_t row = (size_t)draw_between(&draw, 0, COUNT_OF(rows) - 1);
+        struct subject subject = fresh_settled(rows[row].from);
+        struct tg_charge charges[12];
+        tg_ms now = NOW;
+        int n = 0;
+        for (int i = 0; i < 12; i++) {
+            now += draw_between(&draw, 0, 40);
+            charges[n] = (struct tg_charge){now, draw_between(&draw, 1, 8)};
+            n += subject_take(&subject, now, charges[n].cost).allowed;
+        }
+        struct tg_charge settled = charges[draw_between(&draw, 0, n - 1)];
+        int64_t actual = draw_between(&draw, 0, settled.cost + 4);
+        struct subject after = carried_settled(&subject, rows[row].to, now);
+        subject_settle(&after, now, settled, actual);
+        subject_settle(&subject, now, settled, actual);
+        struct subject before = carried_settled(&subject, rows[row].to, now);
+        expect_same_future(rows[row].to, &after, &before, now);
+        subject_free(&before);
+        subject_free(&after);
+        subject_free(&subject);
+    }
+}
+
+/* While it has not come back by itself, each unit that was not used comes back, be it one. */
+static void a_unit_that_was_not_used_comes_back(void **state)
+{
+    static const char *const specs[] = {"gcra:limit=10,period=1000,burst=10",
+                                        "token_bucket:capacity=10,refill=10"};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(specs); i++)
+        for (int64_t unused = 0; unused <= 4; unused++) {
+            struct subject subject = fresh_settled(specs[i]);
+            assert_true(subject_take(&subject, NOW, 4).allowed);
+            assert_true(subject_take(&subject, NOW, 2).allowed);
+            subject_settle(&subject, NOW, (struct tg_charge){NOW, 4}, 4 - unused);
+            assert_int_equal(subject_balance(&subject, NOW).remaining, 4 + unused);
+            subject_free(&subject);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +300,8 @@ int main(void)
         cmocka_unit_test(a_sliding_window_of_another_shape_counts_all_as_of_now),
         cmocka_unit_test(a_log_keeps_its_records),
         cmocka_unit_test(a_log_that_is_too_short_keeps_the_units),
+        cmocka_unit_test(a_charge_may_be_settled_before_or_after_its_limit_changes),
+        cmocka_unit_test(a_unit_that_was_not_used_comes_back),
     };
     return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
 }
