@@ -113,8 +113,8 @@ static void tell_gone(struct http1_conn *conn, enum http_why why)
     conn->phase = HTTP1_IDLE;
     assert(conn->listener->n_busy > 0);
     conn->listener->n_busy--;
-    if (conn->in.known)
-        http_conn_set_known(conn);
+    if (conn->in.client != 0)
+        http_conn_set_client(conn, conn->in.client);
     http_conn_set_idle(conn, true);
     conn->listener->ops->gone(&conn->in, why);
 }
@@ -280,7 +280,8 @@ static void begin_exchange(struct http1_conn *conn)
     conn->in.head = *head;
     conn->in.owner = NULL;
     conn->in.patient = false;
-    conn->in.known = conn->in.is_relayed = false;
+    conn->in.client = 0;
+    conn->in.is_relayed = false;
     http_conn_set_idle(conn, false);
     conn->body_done = conn->paused = conn->replied = conn->finished = conn->aborted = false;
     conn->chunked = conn->high = false;

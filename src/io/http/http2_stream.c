@@ -155,8 +155,8 @@ void http2_stream_gone(struct http2_stream *stream, enum http_why why)
     http2_flow_discard(&stream->flow);
     assert(listener->n_busy > 0);
     listener->n_busy--;
-    if (stream->in.known)
-        http_conn_set_known(stream->server->conn);
+    if (stream->in.client != 0)
+        http_conn_set_client(stream->server->conn, stream->in.client);
     listener->ops->gone(&stream->in, why);
 }
 

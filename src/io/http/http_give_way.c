@@ -5,19 +5,25 @@
  * is nothing else to close:
  *
  *     1  those that were refused, and have been told so
- *     2  of clients that have not shown who they are: silent for FRESH_MS
- *     3  of addresses that have more than CROWD idle connections: any, but for those between two
- *        requests of a client that has shown who it is: there only of addresses that have more than
- *        a part of all places
- *     4  of clients that have: silent for FRESH_MS
- *     5  of clients that have not: fresh
- *     6  of clients that have: between two requests
+ *     2  of strangers, then of clients that are expected: silent for FRESH_MS
+ *     3  of crowds: those of strangers, and silent ones, where more than CROWD are idle; fresh ones
+ *        of clients that are expected or known, where more than a part of all places are
+ *     4  of clients that are known: silent for FRESH_MS
+ *     5  of strangers: fresh
+ *     6  of clients that are expected: fresh
+ *     7  of clients that are known: between two requests
+ *
+ * A client is known on a connection once it has shown there who it is. Until then it is expected if
+ * somebody has shown so from the same address within KNOWN_FOR_S: most likely it is the same one,
+ * with one connection more. Everybody else is a stranger. Clients that are known or expected are
+ * counted by who they are, from however many addresses they come; strangers by address.
  *
  * Without 3, an address that opens connections faster than they grow old would push out all that
  * are known, or, after one good request on each of its own, all that are new. Many addresses with a
  * few connections each are no crowd; if CROWD counted for a busy client too, it would be the only
- * one, and give way to them. Within 2 to 6 the
- * address with the most goes first, and of its connections the one that has been silent for
+ * one, and give way to them. That is so between two of its requests as well as before the first on
+ * each new connection: it has most of these when it, or this machine, is at its busiest. Within 2
+ * to 7 the crowd with the most goes first, and of its connections the one that has been silent for
  * longest. The most is the mean over the last MEAN_MS, and only among equals the number of now: a
  * client that makes many calls at once has many connections that are silent for some milliseconds,
  * one that keeps places has them all the time. The first bytes of a head make a connection fresh
@@ -35,22 +41,61 @@
 #define FRESH_MS 2000
 #define CROWD 8
 #define CROWD_PART 8 /* an eighth of all places */
+#define KNOWN_FOR_S 3600
 #define MEAN_MS 256
 #define AHEAD_MS 60000 /* the clock of one thread before that of another, at the most */
 #define MEAN_ONE 4096  /* one connection, in a mean */
-#define LOOKED_AT 64   /* connections of a list that are looked at when one is to give way */
+#define LOOKED_AT 64   /* connections at an end of a list that are looked at for one to give way */
 #define DISCARDED (1 << 20)
 
 /* ---- Idle or not ----------------------------------------------------------------------------- */
+
+/* Who was last known at an address: the client in the lower half of a word, and when, in s, in the
+ * upper one. Relaxed, here and below: words that guard no other memory. */
+static uint32_t client_at(const struct http1_conn *conn)
+{
+    const struct http_census *census = conn->listener->census;
+
+    if (census == NULL || conn->address_slot < 0)
+        return 0;
+    uint64_t word =
+        atomic_load_explicit(&census->known_at[conn->address_slot], memory_order_relaxed);
+    uint32_t now = (uint32_t)(net_loop_now(conn->listener->loop) / 1000);
+    return word != 0 && now - (uint32_t)(word >> 32) <= KNOWN_FOR_S ? (uint32_t)word : 0;
+}
+
+static void set_client_at(const struct http1_conn *conn)
+{
+    struct http_census *census = conn->listener->census;
+    uint64_t now = (uint32_t)(net_loop_now(conn->listener->loop) / 1000);
+
+    if (census != NULL && conn->address_slot >= 0)
+        atomic_store_explicit(&census->known_at[conn->address_slot], now << 32 | conn->client,
+                              memory_order_relaxed);
+}
 
 static enum http_idle_list list_of(const struct http1_conn *conn)
 {
     if (conn->refused)
         return HTTP_IDLE_REFUSED;
-    return conn->known ? HTTP_IDLE_KNOWN : HTTP_IDLE_UNKNOWN;
+    if (conn->client != 0)
+        return HTTP_IDLE_KNOWN;
+    return client_at(conn) != 0 ? HTTP_IDLE_EXPECTED : HTTP_IDLE_STRANGER;
 }
 
-/* The idle connections of an address. `mean` is that of the last MEAN_MS, in 1/MEAN_ONE. */
+/* Null, where its address is not counted. */
+static struct http_crowd *crowd_for(const struct http1_conn *conn)
+{
+    struct http_census *census = conn->listener->census;
+    uint32_t client = conn->client != 0 ? conn->client : client_at(conn);
+
+    if (census == NULL || conn->address_slot < 0)
+        return NULL;
+    return client != 0 ? &census->clients[client % HTTP_ADDRESS_SLOTS]
+                       : &census->strangers[conn->address_slot];
+}
+
+/* The idle connections of a crowd. `mean` is that of the last MEAN_MS, in 1/MEAN_ONE. */
 struct crowd {
     int now;
     uint32_t mean;
@@ -71,34 +116,29 @@ static uint64_t mean_at(uint64_t word, int now, uint32_t at)
     return (uint64_t)at << 32 | (uint32_t)mean;
 }
 
-/* None, where its address is not counted. Relaxed, here and below: counts that guard no other
- * memory. */
+/* None, where it is not counted. */
 static struct crowd crowd_of(const struct http1_conn *conn)
 {
-    struct http_census *census = conn->listener->census;
+    const struct http_crowd *crowd = conn->crowd;
 
-    if (census == NULL || conn->address_slot < 0)
+    if (crowd == NULL)
         return (struct crowd){0, 0};
-    int now =
-        atomic_load_explicit(&census->idle_by_address[conn->address_slot], memory_order_relaxed);
-    uint64_t word =
-        atomic_load_explicit(&census->mean_by_address[conn->address_slot], memory_order_relaxed);
+    int now = atomic_load_explicit(&crowd->idle, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&crowd->mean, memory_order_relaxed);
     word = mean_at(word, now, (uint32_t)net_loop_now(conn->listener->loop));
     return (struct crowd){now, (uint32_t)word};
 }
 
 static void count_crowd(struct http1_conn *conn, int change)
 {
-    struct http_census *census = conn->listener->census;
     uint32_t at = (uint32_t)net_loop_now(conn->listener->loop);
-    atomic_ullong *mean = &census->mean_by_address[conn->address_slot];
-    unsigned long long word = atomic_load_explicit(mean, memory_order_relaxed);
+    unsigned long long word = atomic_load_explicit(&conn->crowd->mean, memory_order_relaxed);
+    int before = atomic_fetch_add_explicit(&conn->crowd->idle, change, memory_order_relaxed);
 
-    int before = atomic_fetch_add_explicit(&census->idle_by_address[conn->address_slot], change,
-                                           memory_order_relaxed);
     /* Where another thread was faster, its word holds: they differ by less than one connection. */
-    (void)atomic_compare_exchange_strong_explicit(mean, &word, mean_at(word, before, at),
-                                                  memory_order_relaxed, memory_order_relaxed);
+    (void)atomic_compare_exchange_strong_explicit(&conn->crowd->mean, &word,
+                                                  mean_at(word, before, at), memory_order_relaxed,
+                                                  memory_order_relaxed);
 }
 
 static void count_idle(struct http1_conn *conn, int change)
@@ -107,24 +147,37 @@ static void count_idle(struct http1_conn *conn, int change)
         return;
     conn->listener->n_idle += change;
     atomic_fetch_add_explicit(&conn->listener->census->idle, change, memory_order_relaxed);
-    if (conn->address_slot >= 0)
+    if (conn->crowd != NULL)
         count_crowd(conn, change);
+}
+
+/* It is where it was counted, whatever has become known of its address since. */
+static void enter_idle(struct http1_conn *conn)
+{
+    conn->idle_list = list_of(conn);
+    conn->crowd = crowd_for(conn);
+    TAILQ_INSERT_TAIL(&conn->listener->idle[conn->idle_list], conn, in_idle);
+    count_idle(conn, 1);
+    conn->idle = true;
+}
+
+static void leave_idle(struct http1_conn *conn)
+{
+    TAILQ_REMOVE(&conn->listener->idle[conn->idle_list], conn, in_idle);
+    count_idle(conn, -1);
+    conn->idle = false;
 }
 
 void http_conn_set_idle(struct http1_conn *conn, bool idle)
 {
-    struct http_listener *listener = conn->listener;
-
     if (conn->idle == idle)
         return;
-    if (idle) {
-        conn->idle_since = net_loop_now(listener->loop);
-        TAILQ_INSERT_TAIL(&listener->idle[list_of(conn)], conn, in_idle);
-    } else {
-        TAILQ_REMOVE(&listener->idle[list_of(conn)], conn, in_idle);
+    if (!idle) {
+        leave_idle(conn);
+        return;
     }
-    count_idle(conn, idle ? 1 : -1);
-    conn->idle = idle;
+    conn->idle_since = net_loop_now(conn->listener->loop);
+    enter_idle(conn);
 }
 
 void http_conn_refresh(struct http1_conn *conn)
@@ -135,14 +188,13 @@ void http_conn_refresh(struct http1_conn *conn)
     http_conn_set_idle(conn, true);
 }
 
-void http_conn_set_known(struct http1_conn *conn)
+void http_conn_set_client(struct http1_conn *conn, uint32_t client)
 {
     bool idle = conn->idle;
 
-    if (conn->known)
-        return;
     http_conn_set_idle(conn, false);
-    conn->known = true;
+    conn->client = client;
+    set_client_at(conn);
     http_conn_set_idle(conn, idle);
 }
 
@@ -195,8 +247,32 @@ static bool is_speaking(const struct http1_conn *conn)
            recv(conn->wire.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* The one of the address that has the most, of those that have more than `least` and more than
- * `other`; the longest idle of these. */
+/* Whoever was a stranger when it came may be expected by now. */
+static bool is_expected_now(struct http1_conn *conn)
+{
+    if (conn->idle_list != HTTP_IDLE_STRANGER || list_of(conn) == HTTP_IDLE_STRANGER)
+        return false;
+    leave_idle(conn);
+    enter_idle(conn);
+    return true;
+}
+
+/* Whether it may give way: of this rank, of a crowd of more than `least`, and more than `other`. */
+static bool may_go(struct http1_conn *conn, const struct http_rank *rank, int least,
+                   struct crowd other)
+{
+    struct crowd crowd = crowd_of(conn);
+
+    if (is_expected_now(conn) || is_fresh(conn) != rank->fresh || crowd.now <= least ||
+        !is_more(crowd, other) || is_speaking(conn))
+        return false;
+    if (rank->list != HTTP_IDLE_KNOWN || !http1_conn_is_kept(conn))
+        return true;
+    http_conn_refresh(conn); /* its owner wants it to stay: behind the others */
+    return false;
+}
+
+/* The one of the largest crowd, of those that may go; the longest idle of these. */
 static struct http1_conn *find_idle(struct http_listener *listener, const struct http_rank *rank,
                                     int least, struct crowd other)
 {
@@ -206,16 +282,28 @@ static struct http1_conn *find_idle(struct http_listener *listener, const struct
         next = TAILQ_NEXT(conn, in_idle);
         if (!rank->fresh && is_fresh(conn))
             break; /* and so are those behind it */
-        struct crowd crowd = crowd_of(conn);
-        if (is_fresh(conn) != rank->fresh || crowd.now <= least || !is_more(crowd, other) ||
-            is_speaking(conn))
-            continue;
-        if (rank->list == HTTP_IDLE_KNOWN && http1_conn_is_kept(conn)) {
-            http_conn_refresh(conn); /* its owner wants it to stay: behind the others */
-            continue;
+        if (may_go(conn, rank, least, other)) {
+            found = conn;
+            other = crowd_of(conn);
         }
-        found = conn;
-        other = crowd;
+    }
+    return found;
+}
+
+/* The same among the newest. Whoever makes many has some there, however many older ones others
+ * have that must not go. */
+static struct http1_conn *find_newest(struct http_listener *listener, const struct http_rank *rank,
+                                      int least, struct crowd other)
+{
+    struct http1_conn *found = NULL, *next;
+    struct http1_conn *conn = TAILQ_LAST(&listener->idle[rank->list], http_idle);
+
+    for (int i = 0; conn != NULL && i < LOOKED_AT; i++, conn = next) {
+        next = TAILQ_PREV(conn, http_idle, in_idle);
+        if (may_go(conn, rank, least, other)) {
+            found = conn;
+            other = crowd_of(conn);
+        }
     }
     return found;
 }
@@ -250,18 +338,18 @@ bool http_end_refused(struct http_listener *listener)
     return conn != NULL;
 }
 
-/* From how many idle connections on an address is a crowd, for connections of this rank. */
+/* From how many idle connections on it is a crowd, for connections of this rank. */
 static int crowd_from(const struct http_listener *listener, const struct http_rank *rank)
 {
     struct http_census *census = listener->census;
 
-    if (rank->list != HTTP_IDLE_KNOWN || !rank->fresh || census == NULL)
+    if (rank->list == HTTP_IDLE_STRANGER || !rank->fresh || census == NULL)
         return CROWD;
     long long part = atomic_load_explicit(&census->max, memory_order_relaxed) / CROWD_PART;
     return part > INT_MAX ? INT_MAX : part > CROWD ? (int)part : CROWD;
 }
 
-/* A connection of the address with the most idle ones, of addresses that are crowds. */
+/* A connection of the largest crowd. */
 static struct http1_conn *find_crowded(struct http_listener *listener,
                                        const struct http_rank *ranks, size_t n)
 {
@@ -271,6 +359,8 @@ static struct http1_conn *find_crowded(struct http_listener *listener,
     for (size_t i = 0; i < n; i++) {
         int least = crowd_from(listener, &ranks[i]);
         struct http1_conn *conn = find_idle(listener, &ranks[i], least, other);
+        if (conn == NULL && ranks[i].fresh)
+            conn = find_newest(listener, &ranks[i], least, other);
         if (conn != NULL) {
             found = conn;
             other = crowd_of(conn);
@@ -282,10 +372,9 @@ static struct http1_conn *find_crowded(struct http_listener *listener,
 enum http_way http_give_way(struct http_listener *listener)
 {
     static const struct http_rank order[] = {
-        {HTTP_IDLE_UNKNOWN, false, false},
-        {HTTP_IDLE_KNOWN, false, false},
-        {HTTP_IDLE_UNKNOWN, true, true},
-        {HTTP_IDLE_KNOWN, true, true},
+        {HTTP_IDLE_STRANGER, false, false}, {HTTP_IDLE_EXPECTED, false, false},
+        {HTTP_IDLE_KNOWN, false, false},    {HTTP_IDLE_STRANGER, true, true},
+        {HTTP_IDLE_EXPECTED, true, true},   {HTTP_IDLE_KNOWN, true, true},
     };
     struct http1_conn *conn = NULL;
 
@@ -295,8 +384,8 @@ enum http_way http_give_way(struct http_listener *listener)
         if (order[i].last && others_have_idle_ones(listener))
             return HTTP_WAY_ELSEWHERE;
         conn = find_idle(listener, &order[i], -1, NOBODY);
-        if (conn == NULL && i == 0)
-            conn = find_crowded(listener, order + 1, 3);
+        if (conn == NULL && i == 1)
+            conn = find_crowded(listener, order + 2, 4);
     }
     if (conn != NULL)
         close_for_another(conn);

@@ -111,6 +111,13 @@ static size_t census_address(const union address *peer, const void **bytes)
     return mapped ? 4 : 8;
 }
 
+uint32_t http_client_id(struct slice name)
+{
+    uint32_t id = (uint32_t)XXH3_64bits(name.at, name.n);
+
+    return id != 0 ? id : 1;
+}
+
 /* Counts one more of this address. False: it has as many as it may, and is not counted. */
 static bool census_enter_address(const struct http_listener *listener, const union address *peer,
                                  int *slot)

@@ -72,7 +72,7 @@ void http_limits_init(struct http_limits *limits);
 
 /* Connections of all workers together. Beyond `max`, one that has no exchange gives way to a new
  * one: first those that have long been silent and whose client has not shown who it is
- * (http_inbound.known), those of the address that has most of them first; see http_give_way.c. For
+ * (http_inbound.client), those of the address that has most of them first; see http_give_way.c. For
  * a moment there may be more than `max`, by 1 in 32: while those that give way are on other
  * threads. Where all of the listener's are in use, and beyond `per_address`, the new one is
  * refused: 503, or closed where TLS has yet to be agreed on.
@@ -82,6 +82,12 @@ void http_limits_init(struct http_limits *limits);
  * another with a probability of at most max / per_address / HTTP_ADDRESS_SLOTS: 1 in 4096 where the
  * bound is a quarter. It needs neither a lock nor memory for each address. */
 #define HTTP_ADDRESS_SLOTS 16384
+
+/* Connections without an exchange that are counted together. */
+struct http_crowd {
+    atomic_int idle;
+    atomic_ullong mean; /* the mean of `idle` over a while: see http_give_way.c */
+};
 
 struct http_census {
     atomic_llong open;
@@ -94,10 +100,14 @@ struct http_census {
     atomic_llong idle;        /* connections without an exchange */
     uint64_t seed;            /* for the hash of addresses: random */
     atomic_int by_address[HTTP_ADDRESS_SLOTS];
-    atomic_int idle_by_address[HTTP_ADDRESS_SLOTS];
-    atomic_ullong mean_by_address[HTTP_ADDRESS_SLOTS]; /* the mean of idle_by_address over a
-                                                          while: see http_give_way.c */
+    atomic_ullong known_at[HTTP_ADDRESS_SLOTS]; /* which client was last known there, and when */
+    struct http_crowd strangers[HTTP_ADDRESS_SLOTS]; /* by address */
+    struct http_crowd clients[HTTP_ADDRESS_SLOTS];   /* by client, also before it has shown so on
+                                                        that connection */
 };
+
+/* A number for the client of this name; never 0. */
+uint32_t http_client_id(struct slice name);
 
 /* ---- Listeners ------------------------------------------------------------------------------- */
 
@@ -223,8 +233,8 @@ struct http_inbound {
     void *context;       /* the listener's */
     void *owner;         /* free for the owner; null at begin */
     bool secure;         /* came by TLS */
-    bool known;          /* the owner's to set: the client has shown who it is, and its connection
-                            gives way after those of which that is not so */
+    uint32_t client;     /* the owner's to set: who the client has shown to be, http_client_id();
+                            its connections give way after those of strangers. 0: it has not */
     /* Set by the owner of a listener whose peer names the client: whose request it is. */
     struct sockaddr_in6 relayed_peer; /* or a sockaddr_in */
     bool is_relayed;

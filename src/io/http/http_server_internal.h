@@ -20,8 +20,9 @@
 
 /* The connections without an exchange. */
 enum http_idle_list {
-    HTTP_IDLE_REFUSED, /* told that there is no place for them */
-    HTTP_IDLE_UNKNOWN, /* the client has not shown who it is */
+    HTTP_IDLE_REFUSED,  /* told that there is no place for them */
+    HTTP_IDLE_STRANGER, /* the client has not shown who it is */
+    HTTP_IDLE_EXPECTED, /* nor that, but somebody has from its address, a while ago */
     HTTP_IDLE_KNOWN,
     HTTP_IDLE_LISTS
 };
@@ -35,9 +36,9 @@ struct http_listener {
     size_t max_conns; /* 0: any number */
     struct tls_context *tls;
     bool http2;
-    uint64_t next_connection;                       /* the number of the next connection */
-    LIST_HEAD(, http1_conn) conns;                  /* all, the newest first */
-    TAILQ_HEAD(, http1_conn) idle[HTTP_IDLE_LISTS]; /* the longest idle first */
+    uint64_t next_connection;                                /* the number of the next connection */
+    LIST_HEAD(, http1_conn) conns;                           /* all, the newest first */
+    TAILQ_HEAD(http_idle, http1_conn) idle[HTTP_IDLE_LISTS]; /* the longest idle first */
     long long n_idle;                  /* how many of the `idle` of the census are its own */
     SLIST_HEAD(, http2_stream) spares; /* structs to be used again */
     size_t n_spares;
@@ -72,11 +73,13 @@ struct http1_conn {
     struct http_listener *listener;
     LIST_ENTRY(http1_conn) in_listener;
     TAILQ_ENTRY(http1_conn) in_idle;
-    bool idle;        /* it is in a list of idle ones */
-    bool known;       /* in which one: see http_inbound.known */
-    bool refused;     /* there is no place for it */
-    tg_ms idle_since; /* or since when a head has been on its way */
-    int address_slot; /* where its address is counted; -1: nowhere */
+    bool idle;                     /* it is in a list of idle ones: */
+    enum http_idle_list idle_list; /* in this one */
+    struct http_crowd *crowd;      /* where it is counted while it is idle; null: nowhere */
+    uint32_t client;               /* see http_inbound.client; 0: it has not shown who it is */
+    bool refused;                  /* there is no place for it */
+    tg_ms idle_since;              /* or since when a head has been on its way */
+    int address_slot;              /* where its address is counted; -1: nowhere */
     enum http1_phase phase;
     struct wire wire;
     struct http2_server *http2; /* uses the wire now; null: HTTP/1 does */
@@ -150,7 +153,7 @@ void http_conn_set_idle(struct http1_conn *conn, bool idle);
 void http_conn_refresh(struct http1_conn *conn);
 
 /* Its client has shown who it is; there is no place for it; where its address is counted. */
-void http_conn_set_known(struct http1_conn *conn);
+void http_conn_set_client(struct http1_conn *conn, uint32_t client);
 void http_conn_set_refused(struct http1_conn *conn);
 void http_conn_set_address(struct http1_conn *conn, int slot);
 

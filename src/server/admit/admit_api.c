@@ -401,16 +401,25 @@ static bool has_query(const struct http_head *head)
     return query != NULL && query + 1 < head->target.at + head->target.n;
 }
 
+static bool authenticate(struct api *api, struct refusal *why)
+{
+    if (!admit_authenticate(api->worker, &api->in->head, &api->caller, why))
+        return false;
+    api->in->client = http_client_id(slice_of(api->caller.entry->name));
+    return true;
+}
+
 static bool check_head(struct api *api, struct refusal *why)
 {
     const struct http_head *head = &api->in->head;
     struct slice coding = http_find(head, SLICE("content-encoding"));
 
     if (api->method == METHOD_AUTHZ) {
-        api->in->known = true; /* a proxy's connection, whoever its clients are */
-        if (admit_authz_may_ask(api->worker, http_find(head, SLICE(ADMIT_AUTHZ_TOKEN))))
+        if (admit_authz_may_ask(api->worker, http_find(head, SLICE(ADMIT_AUTHZ_TOKEN)))) {
+            /* A proxy's connection, whoever its clients are. */
+            api->in->client = http_client_id(SLICE("ext_authz"));
             return true;
-        api->in->known = false;
+        }
         refusal_init(why, REPLY_INVALID_API_KEY,
                      "ext_authz.auth is callers: send the token of one in " ADMIT_AUTHZ_TOKEN);
         return false;
@@ -418,7 +427,7 @@ static bool check_head(struct api *api, struct refusal *why)
     if (!slice_equal(head->method, SLICE("POST")) && api->method != METHOD_QUERY) {
         refusal_init(why, REPLY_METHOD_NOT_ALLOWED, NULL);
         why->allow = api->method == METHOD_ADMIT ? "GET, POST" : "POST";
-    } else if (!(api->in->known = admit_authenticate(api->worker, head, &api->caller, why))) {
+    } else if (!authenticate(api, why)) {
         return false;
     } else if (api->method != METHOD_QUERY && has_query(head)) {
         refusal_init(why, REPLY_INVALID_REQUEST,

@@ -30,9 +30,10 @@ bool rpc_authenticate(struct grpc_call *call, struct admit_caller *caller)
 {
     struct refusal why;
 
-    call->in->known = admit_authenticate(rpc_worker(call), &call->in->head, caller, &why);
-    if (call->in->known)
+    if (admit_authenticate(rpc_worker(call), &call->in->head, caller, &why)) {
+        call->in->client = http_client_id(slice_of(caller->entry->name));
         return true;
+    }
     admit_report_refusal(rpc_worker(call), NULL, &why);
     grpc_finish(call, GRPC_UNAUTHENTICATED, why.text);
     return false;

@@ -46,7 +46,8 @@ static bool find_tenant(struct call *call, struct refusal *why)
 
     call->tenant = identity.tenant;
     call->virtual_key = identity.key;
-    call->in->known = found;
+    if (found)
+        call->in->client = http_client_id(slice_of(call_tenant(call)->name));
     call->user = (struct slice){call->user_name, strlen(identity.user)};
     call->user_is_signed = call->user.n > 0;
     memcpy(call->user_name, identity.user, call->user.n);

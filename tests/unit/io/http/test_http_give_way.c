@@ -10,10 +10,27 @@ static void reply_at_end(struct kit_in *in)
     kit_reply(in, 200, "fine");
 }
 
+/* Who sends it is the one whom it names, "GET /7", else one of its own at each address. */
 static void reply_and_know(struct kit_in *in)
 {
-    in->in->known = true;
+    const struct sockaddr_in *peer = (const void *)http_inbound_peer(in->in);
+    struct slice target = in->in->head.target;
+
+    in->in->client = target.n > 1 ? (uint32_t)target.at[1] : 1000 + ntohl(peer->sin_addr.s_addr);
     kit_reply(in, 200, "fine");
+}
+
+/* A request of the client `name` on a connection of its own, which then ends. */
+static void make_known(struct kit *kit, int address, const char *request)
+{
+    struct kit_raw *raw = kit_connect_from(kit, address);
+    size_t open = http_listener_open(kit->listener);
+
+    kit_put(kit, raw, request);
+    kit_until(kit, kit_got(raw, "fine"));
+    kit_hang_up(raw);
+    kit_until(kit, http_listener_open(kit->listener) <= open);
+    kit_calm(kit);
 }
 
 /* Attack 12: silent and unauthenticated connections take all the places. They give way, the longest
@@ -156,8 +173,10 @@ static void an_address_with_many_new_connections_ends_its_own(void **state)
     assert_int_equal(atomic_load(&kit.census.idle), 12);
     kit_fini(&kit);
     assert_int_equal(atomic_load(&kit.census.idle), 0);
-    for (size_t i = 0; i < HTTP_ADDRESS_SLOTS; i++)
-        assert_int_equal(atomic_load(&kit.census.idle_by_address[i]), 0);
+    for (size_t i = 0; i < HTTP_ADDRESS_SLOTS; i++) {
+        assert_int_equal(atomic_load(&kit.census.strangers[i].idle), 0);
+        assert_int_equal(atomic_load(&kit.census.clients[i].idle), 0);
+    }
 }
 
 /* Whoever makes many calls at once has more of them for a moment than one who keeps places has all
@@ -218,6 +237,173 @@ static void a_busy_client_is_no_crowd_among_many_addresses(void **state)
         kit_put(&kit, busy[i], REQUEST);
         kit_until(&kit, kit_count(busy[i], "fine") == 2);
     }
+    kit_fini(&kit);
+}
+
+/* The same client at its busiest: each of its calls has a connection of its own, and none of their
+ * requests has come yet, as where the client's machine or this one has too much to do. */
+static void a_busy_client_is_no_crowd_before_its_requests(void **state)
+{
+    struct kit_raw *busy[10], *silent[110];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 80;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    make_known(&kit, 2, REQUEST);
+    for (size_t i = 0; i < 70; i++)
+        silent[i] = kit_connect_from(&kit, 3 + (int)(i / 7));
+    kit_calm(&kit);
+    for (size_t i = 0; i < COUNT_OF(busy); i++)
+        busy[i] = kit_connect_from(&kit, 2);
+    for (size_t i = 70; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 3 + (int)(i / 7));
+    kit_calm(&kit);
+    for (size_t i = 0; i < COUNT_OF(busy); i++) {
+        assert_false(is_gone(busy[i]));
+        kit_put(&kit, busy[i], REQUEST);
+        kit_until(&kit, kit_got(busy[i], "fine"));
+    }
+    kit_fini(&kit);
+}
+
+/* A client with a good key and many addresses has one part for all of them: none of its addresses
+ * has as many connections as the other client, and yet it is the crowd. */
+static void the_addresses_of_a_client_are_one_crowd(void **state)
+{
+    struct kit_raw *busy[10], *many[110];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 80;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    make_known(&kit, 2, REQUEST);
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+        many[i] = kit_connect_from(&kit, 3 + (int)(i % 20));
+        if (i < 20) {
+            kit_put(&kit, many[i], "GET /7 HTTP/1.1\r\nHost: a\r\n\r\n");
+            kit_until(&kit, kit_got(many[i], "fine"));
+        }
+        for (size_t j = 0; i == 65 && j < COUNT_OF(busy); j++)
+            busy[j] = kit_connect_from(&kit, 2);
+        kit_calm(&kit);
+    }
+    for (size_t i = 0; i < COUNT_OF(busy); i++) {
+        assert_false(is_gone(busy[i]));
+        kit_put(&kit, busy[i], REQUEST);
+        kit_until(&kit, kit_got(busy[i], "fine"));
+    }
+    kit_fini(&kit);
+}
+
+/* A client that has just come is a stranger until the first of its requests is answered, and then
+ * no more. */
+static void who_becomes_known_is_no_stranger_on_what_is_open(void **state)
+{
+    struct kit_raw *burst[10], *silent[100];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 80;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    for (size_t i = 0; i < COUNT_OF(burst); i++)
+        burst[i] = kit_connect_from(&kit, 2);
+    kit_put(&kit, burst[0], REQUEST);
+    kit_until(&kit, kit_got(burst[0], "fine"));
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 3 + (int)(i / 7));
+    kit_calm(&kit);
+    for (size_t i = 1; i < COUNT_OF(burst); i++) {
+        assert_false(is_gone(burst[i]));
+        kit_put(&kit, burst[i], REQUEST);
+        kit_until(&kit, kit_got(burst[i], "fine"));
+    }
+    kit_fini(&kit);
+}
+
+/* What nobody has heard of for an hour is forgotten. */
+static void an_address_is_a_strangers_after_a_while(void **state)
+{
+    struct kit_raw *burst[9], *silent[3];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 10;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    make_known(&kit, 2, REQUEST);
+    tg_ms then = net_loop_now(kit.loop) + 3700000;
+    kit.clock.epoch_ns += INT64_C(3700000000000);
+    kit_until(&kit, net_loop_now(kit.loop) >= then);
+    for (size_t i = 0; i < COUNT_OF(burst); i++)
+        burst[i] = kit_connect_from(&kit, 2);
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 3);
+    kit_until(&kit, is_gone(burst[0]));
+    assert_false(is_gone(silent[0]));
+    kit_fini(&kit);
+}
+
+/* Older connections that are no crowd's do not hide one. */
+static void a_crowd_is_found_behind_many_others(void **state)
+{
+    struct kit_raw *old[70], *many[12], *fresh[2];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = COUNT_OF(old) + COUNT_OF(many);
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    for (size_t i = 0; i < COUNT_OF(old); i++) {
+        old[i] = kit_connect_from(&kit, 10 + (int)i);
+        kit_put(&kit, old[i], REQUEST);
+        kit_until(&kit, kit_got(old[i], "fine"));
+    }
+    grow_old(&kit);
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+        many[i] = kit_connect_from(&kit, 3);
+        kit_put(&kit, many[i], REQUEST);
+        kit_until(&kit, kit_got(many[i], "fine"));
+    }
+    for (size_t i = 0; i < COUNT_OF(fresh); i++)
+        fresh[i] = kit_connect_from(&kit, 4);
+    kit_calm(&kit);
+    for (size_t i = 0; i < COUNT_OF(old); i++)
+        assert_false(is_gone(old[i]));
+    assert_false(is_gone(fresh[0]) || is_gone(fresh[1]));
+    kit_fini(&kit);
+}
+
+/* Whoever is expected, and says nothing for long, gives way like others. */
+static void who_is_expected_and_stays_silent_gives_way(void **state)
+{
+    struct kit_raw *silent[10], *fresh[10];
+    struct kit kit;
+
+    (void)state;
+    kit_init(&kit);
+    kit.census.max = 10;
+    kit.on_end = reply_and_know;
+    kit_listen(&kit);
+    make_known(&kit, 2, REQUEST);
+    for (size_t i = 0; i < COUNT_OF(silent); i++)
+        silent[i] = kit_connect_from(&kit, 2);
+    grow_old(&kit);
+    for (size_t i = 0; i < COUNT_OF(fresh); i++) {
+        fresh[i] = kit_connect_from(&kit, 3 + (int)i);
+        kit_until(&kit, is_gone(silent[i]));
+    }
+    kit_calm(&kit);
+    for (size_t i = 0; i < COUNT_OF(fresh); i++)
+        assert_false(is_gone(fresh[i]));
     kit_fini(&kit);
 }
 
@@ -314,6 +500,12 @@ int main(void)
         cmocka_unit_test(an_address_with_many_new_connections_ends_its_own),
         cmocka_unit_test(a_burst_is_no_crowd),
         cmocka_unit_test(a_busy_client_is_no_crowd_among_many_addresses),
+        cmocka_unit_test(a_busy_client_is_no_crowd_before_its_requests),
+        cmocka_unit_test(the_addresses_of_a_client_are_one_crowd),
+        cmocka_unit_test(who_becomes_known_is_no_stranger_on_what_is_open),
+        cmocka_unit_test(an_address_is_a_strangers_after_a_while),
+        cmocka_unit_test(a_crowd_is_found_behind_many_others),
+        cmocka_unit_test(who_is_expected_and_stays_silent_gives_way),
         cmocka_unit_test(a_request_that_waits_unread_is_served),
         cmocka_unit_test(room_is_made_where_the_silent_ones_are),
         cmocka_unit_test(kept_connections_do_not_give_way),
