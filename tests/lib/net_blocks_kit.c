@@ -175,6 +175,19 @@ static void note(struct call *call)
     world.log[world.n_log++] = (struct admission){world.now, call->cost};
 }
 
+/* Commands of several nodes may overtake one another on their way, so that the server sees their
+ * times go back, as its own clock never does. What was sent in one window and came after the first
+ * of the next is charged to that one. */
+static tg_ms charged_at(const struct call *call, tg_ms sent)
+{
+    const struct tg_limiter_config *config = &world.limits[0].limiter.config;
+    tg_ms ends = call->axes.decision[world.limits[0].axis].reset_at;
+
+    if (config->strategy != TG_FIXED_WINDOW || sent >= ends - config->period)
+        return sent;
+    return ends - config->period;
+}
+
 static void decided(void *context, enum tg_err err, const struct tg_axes *axes,
                     const struct remote_blocks_charge *charge)
 {
@@ -187,6 +200,8 @@ static void decided(void *context, enum tg_err err, const struct tg_axes *axes,
         call->charge = *charge;
     }
     note(call);
+    if (call->allowed && charge->strict)
+        world.log[call->logged].at = charged_at(call, charge->charge.at);
 }
 
 void world_take(struct node *node, struct call *call, int64_t cost)
@@ -198,19 +213,6 @@ void world_take(struct node *node, struct call *call, int64_t cost)
                                    &call->axes, &call->charge, &call->err);
     if (!call->ask)
         note(call);
-}
-
-/* Commands of several nodes may overtake one another on their way, so that the server sees their
- * times go back, as its own clock never does. What was sent in one window and came after the first
- * of the next is charged to that one. */
-static tg_ms charged_at(const struct call *call, tg_ms sent)
-{
-    const struct tg_limiter_config *config = &world.limits[0].limiter.config;
-    tg_ms ends = call->axes.decision[world.limits[0].axis].reset_at;
-
-    if (config->strategy != TG_FIXED_WINDOW || sent >= ends - config->period)
-        return sent;
-    return ends - config->period;
 }
 
 static void decided_strictly(void *context, enum tg_err err, const struct tg_axes *axes,

@@ -20,7 +20,7 @@
  *                   for `life` at most, and no longer than a quarter of the burst takes to refill:
  *                   of an idle limit that much less can be leased at once.
  *   sliding_window, sliding_log    what one node alone promises. Their windows are longer in Redis
- *                   by the life of a block (at most 5 %), under a state of their own: do not
+ *                   by the life of a block (at most 2 %), under a state of their own: do not
  *                   mix nodes in both tiers on these.
  *
  * Units that a node holds when it dies are lost until their limit makes new ones: that is less,

@@ -3,7 +3,7 @@
  * Life. Units of gcra and token_bucket are charged as if spent at the end of their life, and of an
  * idle limit so many less can be leased: a quarter of its burst at most, which bounds their life.
  * Units of the sliding ones leave the window of Redis `life` later, which costs that share of their
- * rate: a twentieth at most.
+ * rate: a fiftieth at most.
  *
  * Size. About a second of what is asked for: then a busy node asks Redis once or twice a second,
  * however busy it is, and what it holds in vain when its calls stop is back within two. Demand
@@ -12,7 +12,9 @@
  * Refusals. When Redis has too little, it is not asked again before a refused call could have been
  * granted, and not before it is worth an ask: units of a bucket that come in meanwhile are not
  * lost, they come in one block. Of a window the others may give something back at any time: it is
- * asked again after two seconds at the latest.
+ * asked again after two seconds at the latest. Of a sliding window units come free all the time,
+ * and what nobody takes is lost: it is asked again when a block would have been used up, gives all
+ * that is left to who wants it, and gets back what a block has over before it ends.
  */
 #include "server/remote_store/remote_blocks_credit.h"
 
@@ -21,6 +23,7 @@
 #include "lib/core/num.h"
 
 static const tg_ms LIFE_LEAST = 50;          /* a block that lives shorter is not worth it */
+static const tg_ms SLIDE_LEAST = 100;        /* the same for a sliding window: a few ticks */
 static const tg_ms HORIZON = 1000;           /* what a block should last for */
 static const tg_ms LOW = 50;                 /* so much before the end the next is asked for */
 static const tg_ms MEASURE = 20;             /* below, a rate is chance */
@@ -29,6 +32,7 @@ static const tg_ms REFUSED_BRIEFLY = 500;    /* at least until it is worth an as
 static const tg_ms REFUSED_LONG = 2000;
 static const tg_ms IDLE = 1000;
 static const tg_ms QUICKLY = 50;  /* a block that was used up */
+static const tg_ms EXPIRING = 60; /* more than a tick: so much before its end a block is returned */
 static const tg_ms SETTLED = 200; /* what is asked for is known after so long */
 
 /* ---- what it is of ---- */
@@ -80,9 +84,10 @@ static void init_sliding(struct credit *credit, const struct tg_limiter_config *
 
     credit->limit = config->limit;
     credit->rate = (double)config->limit / (double)config->period;
-    credit->life = num_min(config->period / 20, life);
+    credit->life = num_min(config->period / 50, life);
+    credit->slides = true;
     credit->by_moment = config->strategy == TG_SLIDING_LOG;
-    if (!one_bucket && credit->life >= LIFE_LEAST &&
+    if (!one_bucket && credit->life >= SLIDE_LEAST &&
         lengthen(leased, longer_by(config, credit->life)))
         credit->most = config->limit;
 }
@@ -257,7 +262,7 @@ static tg_ms horizon_of(const struct credit *credit)
 int64_t credit_target(struct credit *credit, tg_ms now)
 {
     int64_t lasts =
-        num_ceil(remote_blocks_credit_measure(credit, now) * (double)horizon_of(credit));
+        num_floor(remote_blocks_credit_measure(credit, now) * (double)horizon_of(credit));
     int64_t least = credit->granted == 0 ? credit->first : 1;
 
     /* Used up sooner than a rate can be measured: twice as much, then. */
@@ -320,6 +325,9 @@ static tg_ms left_alone(const struct credit *credit, int64_t holders)
 
 static tg_ms refused_for(const struct credit *credit, tg_ms wait, const struct credit_pace *pace)
 {
+    if (credit->slides)
+        return num_max(wait, shorter(pace->worth, num_min(left_alone(credit, pace->holders),
+                                                          horizon_of(credit))));
     if (credit->period > 0)
         return num_min(wait, num_max(REFUSED_BRIEFLY, shorter(pace->worth, REFUSED_LONG)));
     return num_min(num_max(wait, shorter(pace->worth, left_alone(credit, pace->holders))),
@@ -412,8 +420,8 @@ int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
 {
     int64_t returned = 0;
 
-    for (unsigned i = credit->n; i > 0 && returned < units; i--) {
-        struct credit_block *block = &credit->blocks[i - 1];
+    for (unsigned i = 0; i < credit->n && returned < units; i++) {
+        struct credit_block *block = &credit->blocks[credit->slides ? i : credit->n - 1 - i];
         int64_t part = num_min(units - returned, block->units);
         if (part == 0)
             continue;
@@ -429,12 +437,26 @@ int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
     return returned;
 }
 
+/* Units of blocks that end before the next tick. */
+static int64_t expiring_units(const struct credit *credit, tg_ms now)
+{
+    int64_t units = 0;
+
+    for (unsigned i = 0; i < credit->n && credit->blocks[i].ends - now <= EXPIRING; i++)
+        units += credit->blocks[i].units;
+    return units;
+}
+
 int64_t credit_surplus(struct credit *credit, tg_ms now)
 {
     tg_ms lasts = credit->n > 0 ? credit->blocks[credit->n - 1].ends - now : 0;
     double demand = remote_blocks_credit_measure(credit, now);
 
-    if (credit->units == 0 || now - credit->granted_at < SETTLED)
+    if (credit->units == 0)
+        return 0;
+    if (credit->slides && expiring_units(credit, now) > 0)
+        return expiring_units(credit, now);
+    if (now - credit->granted_at < SETTLED)
         return 0;
     if (now - credit->asked_at >= IDLE)
         return credit->units;

@@ -26,6 +26,7 @@ struct credit {
     int64_t most;   /* what can be leased at once; a call that needs more is decided by Redis */
     int64_t first;  /* units of the first block */
     bool meter;     /* token_budget: no call is too large */
+    bool slides;    /* its window does: units come free all the time */
     bool by_moment; /* sliding_log: what is given back has to name the very ms */
 
     int64_t units; /* sum over all blocks */
@@ -106,7 +107,8 @@ void credit_add_debt(struct credit *credit, int64_t units, tg_ms at, tg_ms now);
 void credit_restore(struct credit *credit, int64_t back, tg_ms back_at, int64_t debt, tg_ms debt_at,
                     tg_ms now);
 
-/* Returns so many units to Redis with the next command, the latest first. Says how many. */
+/* Returns so many units to Redis with the next command: the latest first, of a sliding window the
+ * earliest, which end unspent. Says how many. */
 int64_t credit_return(struct credit *credit, int64_t units, tg_ms now);
 
 /* Units that are here and will not be needed. */

@@ -105,6 +105,9 @@ end
 local function grant(l, strategy, want, need, least)
     local left = room[strategy](l)
     local share = max(need, floor(left / nodes), floor(l.limit / (16 * nodes)))
+    if strategy == 'sliding_window' or strategy == 'sliding_log' then
+        share = left -- what is wanted is for a moment, and what nobody takes is lost
+    end
     local units = min(want, share, left)
     if strategy == 'token_budget' and left > 0 then
         units = max(units, need)

@@ -238,7 +238,7 @@ static void no_span_of_a_log_admits_more_than_its_limit(void **state)
 {
     (void)state;
     world_open(NODES, 5);
-    world_add_limit("sliding_log:limit=700,window=3000", TG_AXIS_RATE, TG_ENFORCE);
+    world_add_limit("sliding_log:limit=700,window=6000", TG_AXIS_RATE, TG_ENFORCE);
     rage((struct storm){
         .steps = 300,
         .per_step = 20,
@@ -247,7 +247,7 @@ static void no_span_of_a_log_admits_more_than_its_limit(void **state)
         .deaths = true,
         .stall = 300,
     });
-    expect_sliding_within(700, 3000);
+    expect_sliding_within(700, 6000);
     world_close();
 }
 
@@ -255,7 +255,7 @@ static void no_span_of_a_sliding_window_admits_more_than_its_limit(void **state)
 {
     (void)state;
     world_open(NODES, 6);
-    world_add_limit("sliding_window:limit=700,window=3000,buckets=10", TG_AXIS_RATE, TG_ENFORCE);
+    world_add_limit("sliding_window:limit=700,window=6000,buckets=10", TG_AXIS_RATE, TG_ENFORCE);
     rage((struct storm){
         .steps = 300,
         .per_step = 20,
@@ -264,7 +264,7 @@ static void no_span_of_a_sliding_window_admits_more_than_its_limit(void **state)
         .deaths = true,
         .stall = 300,
     });
-    expect_sliding_within(700, 3000 - 300);
+    expect_sliding_within(700, 6000 - 600);
     world_close();
 }
 
@@ -429,9 +429,9 @@ static void a_log_counts_when_it_is_spent(void **state)
 {
     (void)state;
     open_greedy(12);
-    world_add_limit("sliding_log:limit=100,window=2000", TG_AXIS_RATE, TG_ENFORCE);
-    spend_at_the_end(200, 2000, 110);
-    expect_sliding_within(100, 2000);
+    world_add_limit("sliding_log:limit=100,window=10000", TG_AXIS_RATE, TG_ENFORCE);
+    spend_at_the_end(200, 10000, 110);
+    expect_sliding_within(100, 10000);
     world_close();
 }
 
@@ -439,9 +439,9 @@ static void a_sliding_window_counts_when_it_is_spent(void **state)
 {
     (void)state;
     open_greedy(13);
-    world_add_limit("sliding_window:limit=100,window=2000,buckets=10", TG_AXIS_RATE, TG_ENFORCE);
-    spend_at_the_end(200, 2000, 110);
-    expect_sliding_within(100, 1800);
+    world_add_limit("sliding_window:limit=100,window=10000,buckets=10", TG_AXIS_RATE, TG_ENFORCE);
+    spend_at_the_end(200, 10000, 110);
+    expect_sliding_within(100, 9000);
     world_close();
 }
 
