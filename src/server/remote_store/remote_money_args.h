@@ -8,7 +8,7 @@
 /* The longest script takes so many: money_reserve.lua, or money_block.lua. */
 enum {
     ARGS_MAX = 7 + 5 * MONEY_WINDOWS_MAX,
-    ARGS_OF_BLOCKS = 6 + 12 * BLOCK_WINDOWS_MAX,
+    ARGS_OF_BLOCKS = 6 + 13 * BLOCK_WINDOWS_MAX,
     ARGS_DIGITS = 20,
 };
 

@@ -111,6 +111,7 @@ enum { BLOCK_WINDOWS_MAX = 16 }; /* in one ask */
 struct block_part {
     struct claim_window window; /* pinned */
     tg_micro amount, held, kept, needed, wanted, largest;
+    tg_micro spent; /* all that this process has settled, credits apart */
     bool gives_back;
     int64_t epoch, version;
     tg_ms keep;

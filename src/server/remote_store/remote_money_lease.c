@@ -243,6 +243,7 @@ static void ask_add(struct block_ask *ask, struct sum *sum, tg_ms now)
         .epoch = block->epoch,
         .version = block->version,
         .keep = money_sum_keep(sum, now),
+        .spent = num_add(sum_total(sum), sum->credited),
     };
     if (retells)
         part->memory = memory_of(block);
@@ -516,6 +517,7 @@ static void ask_send(struct block_ask *ask)
         money_args_text(&args, part->memory ? part->memory : "",
                         part->memory ? strlen(part->memory) : 0);
         money_args_number(&args, part->keep);
+        money_args_number(&args, part->spent);
     }
     ask->port->asks++;
     atomic_fetch_add_explicit(&money->n_blocks, 1, memory_order_relaxed);

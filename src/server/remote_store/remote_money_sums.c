@@ -47,11 +47,13 @@ void money_sums_spend(struct sums *sums, struct sum *sum, tg_micro spent)
 void money_sums_lower(struct sums *sums, struct sum *sum, tg_micro micro)
 {
     tg_micro ours = num_max(sum->own, sum->seen), part = num_min(micro, ours);
+    tg_micro before = sum_total(sum);
 
     remote_money_sums_count(sums, sum, -1);
     sum->own = sum->seen = ours - part;
     sum->block.leased = num_less(sum->block.leased, micro); /* what is left of it does not grow */
     sum->lost = num_less(sum->lost, micro - part);
+    sum->credited = num_add(sum->credited, before - sum_total(sum));
     sum->acked = num_min(sum->acked, sum_total(sum));
     sum->lowering = true;
     sum->lowered++;

@@ -77,6 +77,7 @@ struct sum {
     bool updating;                 /* an update of its own is in flight */
     bool lowering;                 /* Redis has more than the total */
     uint32_t lowered;              /* how often the total has fallen */
+    tg_micro credited;             /* by how much, in all */
     uint32_t pins;
 
     struct sum_block block;

@@ -6,7 +6,8 @@
 --           for each window: amount, settled through the ledger, held (by calls in flight), kept
 --           besides, 1: what is above these two is given back, needed on top, wanted beyond that,
 --           the largest reservation, epoch and version that the process knows, what it remembers
---           of the others ("": nothing to tell), how long to keep the window (ms)
+--           of the others ("": nothing to tell), how long to keep the window (ms), all that the process
+--           has settled, credits apart
 --     reply for each window eight numbers: a verdict, block, used by the others, settled by all,
 --           of the ledger before, 1: money is short, epoch, version;
 --           then for each window what others have, to be remembered
@@ -15,6 +16,7 @@
 --
 --     e:LEDGER.PROCESS   a block: what that process holds or may still spend
 --     q:LEDGER.PROCESS   the number of its last ask: one from a dead connection must not undo a later one
+--     p:LEDGER.PROCESS   all that it had settled then, credits apart
 --     b                  the sum of all blocks
 --     epoch, version     when the hash was made (us), and how many asks have been answered in it
 --     born               the same in ms, by the clock that counts here
@@ -53,9 +55,13 @@ local function number_of(window, field)
     return tonumber(window.fields[field]) or 0
 end
 
-local function set(window, field, value)
-    redis.call('HSET', window.hash, field, value)
-    window.fields[field] = value
+-- Fields, each with its value.
+local function set(window, ...)
+    local given = {...}
+    redis.call('HSET', window.hash, ...)
+    for i = 1, #given, 2 do
+        window.fields[given[i]] = given[i + 1]
+    end
 end
 
 local function set_block(window, process, money)
@@ -114,7 +120,7 @@ local function drop_predecessors(window)
     end
     for _, id in ipairs(gone) do
         redis.call('HSET', window.hash, 'b', window.blocks)
-        redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id)
+        redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id, 'p:' .. id)
         window.fields['e:' .. id] = nil
     end
 end
@@ -133,7 +139,7 @@ local function ask(window, at)
     local amount, told, held, kept = argument(1), argument(2), argument(3), argument(4)
     local gives_back, needed, wanted = argument(5) == 1, argument(6), argument(7)
     local largest, epoch, version = argument(8), argument(9), argument(10)
-    local memory = ARGV[at + 11]
+    local memory, spent = ARGV[at + 11], argument(13)
     local last = number_of(window, 'q:' .. me)
 
     window.told_before = number_of(window, 'l:' .. ledger)
@@ -163,15 +169,20 @@ local function ask(window, at)
     end
 
     -- What the process keeps for certain. If it is not known here, what it has is taken from what is left.
-    local had = number_of(window, 'e:' .. me)
+    local had, left = number_of(window, 'e:' .. me), 0
+    if window.fields['p:' .. me] then
+        left = math.max(0, had - math.max(0, spent - number_of(window, 'p:' .. me)))
+    else
+        left = math.min(had, held + kept)
+    end
     local others = window.settled - number_of(window, 'l:' .. ledger) + window.outstanding +
                        window.blocks - had
     local rest = math.max(0, amount - others - number_of(window, 'l:' .. ledger))
-    local base = math.max(held, had)
+    local base = math.max(held, left)
     if last == 0 then
         base = math.max(held, math.min(held + kept, rest))
     elseif gives_back then
-        base = math.max(held, math.min(had, held + kept))
+        base = math.max(held, math.min(left, held + kept))
     end
     local room = math.max(0, rest - base)
     local quiet = number_of(window, 'quiet') > now
@@ -185,8 +196,8 @@ local function ask(window, at)
         end
     end
     set_block(window, me, block)
-    set(window, 'q:' .. me, number)
-    set(window, 'version', math.max(number_of(window, 'version'), version) + 1)
+    set(window, 'q:' .. me, number, 'p:' .. me, spent,
+        'version', math.max(number_of(window, 'version'), version) + 1)
     redis.call('PEXPIRE', window.hash, window.keep)
     if quiet and block < held + needed then
         return answer(window, 3, block)
@@ -194,12 +205,12 @@ local function ask(window, at)
     return answer(window, 1, block, short and not quiet)
 end
 
-local ASK = 12
+local ASK = 13
 local reply, memories = {}, {}
 for i, hash in ipairs(KEYS) do
     local at = 6 + ASK * (i - 1)
     local fields = fields_of(hash)
-    local window = {hash = hash, fields = fields, keep = tonumber(ARGV[at + ASK]),
+    local window = {hash = hash, fields = fields, keep = tonumber(ARGV[at + 12]),
                     settled = tonumber(fields['s']) or 0, outstanding = tonumber(fields['o']) or 0,
                     blocks = tonumber(fields['b']) or 0}
     for _, each in ipairs(ask(window, at)) do
