@@ -80,9 +80,9 @@ export const logLines = (text) =>
 
 /* A process whose output is kept, and which has begun when a line of it matches. */
 class Process {
-    constructor(args, options = {}) {
+    constructor(args, program = PROGRAM) {
         this.out = '';
-        this.child = spawn(PROGRAM, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
+        this.child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
         for (const stream of [this.child.stdout, this.child.stderr])
             stream.on('data', (bytes) => (this.out += bytes));
         this.ended = new Promise((done) =>
@@ -188,8 +188,9 @@ export class Gateway {
         return gateway;
     }
 
-    async begin() {
-        this.process = new Process(['serve', '-c', this.file, ...this.options, ...SERVE]);
+    /* Of another version of the program, if `program` says which. */
+    async begin(program) {
+        this.process = new Process(['serve', '-c', this.file, ...this.options, ...SERVE], program);
         const listens =
             /listening on 127\.0\.0\.1:(\d+) \(gateway\), 127\.0\.0\.1:(\d+) \(probe\)/;
         const ports = await this.process.said(listens);

@@ -17,12 +17,20 @@
 --     e:LEDGER.PROCESS   a block: what that process holds or may still spend
 --     q:LEDGER.PROCESS   the number of its last ask: one from a dead connection must not undo a later one
 --     p:LEDGER.PROCESS   all that it had settled then, credits apart
---     b                  the sum of all blocks
+--     b                  the sum of all blocks; they are a part of `o`, too
 --     epoch, version     when the hash was made (us), and how many asks have been answered in it
 --     born               the same in ms, by the clock that counts here
 --     quiet              until then (ms) nothing is granted: money of others may have been forgotten
 --
---     used = settled + outstanding + blocks <= amount, but for what calls used beyond it
+--     used = settled + outstanding <= amount, but for what calls used beyond it
+--
+-- A budget of everyone was leased otherwise before, and both ways go on side by side while a fleet is upgraded:
+--
+--     g:LEDGER   leased: all that the node may use in this window, settled or not; lasts for EARLIER_TTL
+--     t:LEDGER   when that node was heard last
+--     q:LEDGER   the number of its last ask
+--
+-- What such nodes are leased and have not settled counts here, and each block is written as such a lease, too.
 --
 -- What a process settles leaves its block as it enters the sum: both are told by one ask. A block
 -- ends by the word of its ledger alone, never by time, for calls in flight are billed whoever has
@@ -42,6 +50,9 @@ local QUIET = 3000
 
 -- Remembered by a process, at most.
 local MEMORY = 16384
+
+-- How long a lease of an earlier program lasts (ms), and a time that is never over.
+local EARLIER_TTL, NEVER = 60000, MAX
 
 local function fields_of(hash)
     local all, fields = redis.call('HGETALL', hash), {}
@@ -64,10 +75,30 @@ local function set(window, ...)
     end
 end
 
+local function add_blocks(window, money)
+    window.outstanding = window.outstanding + money
+    set(window, 'b', number_of(window, 'b') + money, 'o', window.outstanding)
+end
+
 local function set_block(window, process, money)
-    window.blocks = window.blocks + money - number_of(window, 'e:' .. process)
+    add_blocks(window, money - number_of(window, 'e:' .. process))
     set(window, 'e:' .. process, money)
-    set(window, 'b', window.blocks)
+    if window.everyone then
+        set(window, 'g:' .. process, money, 't:' .. process, NEVER)
+    end
+end
+
+-- Leased by earlier programs and not settled.
+local function leased_earlier(window)
+    local sum = 0
+    for field, value in pairs(window.fields) do
+        local id = string.sub(field, 3)
+        if string.sub(field, 1, 2) == 'g:' and not window.fields['e:' .. id] and
+            number_of(window, 't:' .. id) + EARLIER_TTL > now then
+            sum = sum + math.max(0, value - number_of(window, 'l:' .. id))
+        end
+    end
+    return sum
 end
 
 local function tell(window, of, told)
@@ -110,23 +141,24 @@ end
 -- Earlier processes of this ledger have ended, and it has said what they spent.
 local function drop_predecessors(window)
     local gone = {}
-    for field, value in pairs(window.fields) do
-        local id = string.sub(field, 3)
-        if string.sub(field, 1, 2) == 'e:' and id ~= me and
-            string.sub(id, 1, #ledger + 1) == ledger .. '.' then
-            window.blocks = window.blocks - (tonumber(value) or 0)
-            gone[#gone + 1] = id
+    for field in pairs(window.fields) do
+        local kind, id = string.sub(field, 1, 2), string.sub(field, 3)
+        if (kind == 'e:' or kind == 'g:') and id ~= me and
+            (id == ledger or string.sub(id, 1, #ledger + 1) == ledger .. '.') then
+            gone[id] = true
         end
     end
-    for _, id in ipairs(gone) do
-        redis.call('HSET', window.hash, 'b', window.blocks)
-        redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id, 'p:' .. id)
-        window.fields['e:' .. id] = nil
+    for id in pairs(gone) do
+        if window.fields['e:' .. id] then
+            add_blocks(window, -number_of(window, 'e:' .. id))
+        end
+        redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id, 'p:' .. id, 'g:' .. id, 't:' .. id)
+        window.fields['e:' .. id], window.fields['g:' .. id] = nil, nil
     end
 end
 
 local function answer(window, verdict, block, short)
-    local used = window.settled + window.outstanding + window.blocks
+    local used = window.settled + window.outstanding + window.earlier
     local own = number_of(window, 'l:' .. ledger) + number_of(window, 'e:' .. me)
     return {verdict, block, math.max(0, math.min(MAX, used - own)), window.settled, window.told_before,
             short and 1 or 0, number_of(window, 'epoch'), number_of(window, 'version')}
@@ -167,6 +199,7 @@ local function ask(window, at)
     if alone then
         drop_predecessors(window)
     end
+    window.earlier = leased_earlier(window)
 
     -- What the process keeps for certain. If it is not known here, what it has is taken from what is left.
     local had, left = number_of(window, 'e:' .. me), 0
@@ -176,7 +209,7 @@ local function ask(window, at)
         left = math.min(had, held + kept)
     end
     local others = window.settled - number_of(window, 'l:' .. ledger) + window.outstanding +
-                       window.blocks - had
+                       window.earlier - had
     local rest = math.max(0, amount - others - number_of(window, 'l:' .. ledger))
     local base = math.max(held, left)
     if last == 0 then
@@ -212,7 +245,7 @@ for i, hash in ipairs(KEYS) do
     local fields = fields_of(hash)
     local window = {hash = hash, fields = fields, keep = tonumber(ARGV[at + 12]),
                     settled = tonumber(fields['s']) or 0, outstanding = tonumber(fields['o']) or 0,
-                    blocks = tonumber(fields['b']) or 0}
+                    earlier = 0, everyone = string.find(hash, ':money:{%}:', 1, true) ~= nil}
     for _, each in ipairs(ask(window, at)) do
         reply[#reply + 1] = each
     end

@@ -41,7 +41,7 @@ local least, binding, contended, would_deny = MAX, 0, 0, 0
 for budget = (#ARGV - at) / 3, 1, -1 do
     local window = windows[tonumber(ARGV[at + 3 * budget - 2])]
     local amount = tonumber(ARGV[at + 3 * budget - 1])
-    local left = amount - window.settled - window.outstanding - window.blocks
+    local left = amount - window.settled - window.outstanding
     if ARGV[at + 3 * budget] == '1' then
         would_deny = would_deny + (left < need and 1 or 0)
     else
@@ -59,7 +59,7 @@ if least < need or ARGV[7] == '1' then
 end
 money = math.min(money, least)
 for _, window in ipairs(windows) do
-    if window.outstanding + window.blocks + money > MAX then
+    if window.outstanding + money > MAX then
         return reply_with({-1, 0, 0, 0, would_deny}, windows)
     end
 end

@@ -5,8 +5,7 @@
 --     l:LEDGER   what was ever settled here through that ledger; only grows
 --     s          the sum of these
 --     h:LEASE    what that lease has reserved
---     o          the sum of these
---     b          the sum of all blocks: see money_block.lua
+--     o          the sum of these and of all blocks: see money_block.lua
 --
 -- The set has the leases, by the time at which they end. Each script first drops the leases of a
 -- window that have ended: their node has died, or has lost touch for longer than a lease lives.
@@ -61,7 +60,7 @@ end
 
 local function window_read(hash, set, ledger, lease, told, keep, now)
     window_drop(hash, set, now)
-    local found = redis.call('HMGET', hash, 's', 'o', 'l:' .. ledger, 'h:' .. lease, 'b')
+    local found = redis.call('HMGET', hash, 's', 'o', 'l:' .. ledger, 'h:' .. lease)
     local window = {
         hash = hash,
         set = set,
@@ -70,7 +69,6 @@ local function window_read(hash, set, ledger, lease, told, keep, now)
         outstanding = tonumber(found[2]) or 0,
         before = tonumber(found[3]) or 0,
         held = tonumber(found[4]), -- nil: the lease has nothing here
-        blocks = tonumber(found[5]) or 0,
         fresh = not found[2],
     }
     window_tell(window, ledger, told, keep)
@@ -107,7 +105,7 @@ local function reply_with(reply, windows)
     for _, window in ipairs(windows) do
         reply[#reply + 1] = window.before
         reply[#reply + 1] = window.settled
-        reply[#reply + 1] = window.outstanding + window.blocks
+        reply[#reply + 1] = window.outstanding
     end
     return reply
 end

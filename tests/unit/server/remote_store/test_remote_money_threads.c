@@ -183,7 +183,6 @@ static void play(bool blocks)
         money_until(&market.workers[i].node, money_stats(&market.workers[i].node).unacked == 0);
     assert_int_equal(total(OF_SOLO), market.solo);
     assert_int_equal(total(OF_TEAM_B), market.team);
-    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "o"), 0);
     assert_int_equal(total(EVERYONE), market.solo + market.team);
     /* Nobody calls any more: all that is left is anybody's. */
     for (size_t i = 0; i < NODES; i++)
@@ -192,6 +191,7 @@ static void play(bool blocks)
         money_until(&market.workers[i].node, money_stats(&market.workers[i].node).untold == 0);
     assert_int_equal(money_in_redis(&server, EVERYONE, TG_PER_TOTAL, "b"), 0);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "b"), 0);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_TOTAL, "o"), 0);
     close_market(&market);
 }
 

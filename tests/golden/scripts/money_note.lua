@@ -1,0 +1,140 @@
+-- money_note.lua - what a node has to say about windows: what it settled, and whether a lease stands.
+--
+--     KEYS  for each window its hash and its set; all of one root
+--     ARGV  now (ms; 0: Redis's), ledger, lease (empty: none), ttl (ms),
+--           money of the lease (-1: it has ended),
+--           for each window: told by the ledger, how long to keep it (ms)
+--     reply 1, for each window: of the ledger before, settled, outstanding
+--
+-- Said twice it does nothing more. A lease that Redis has forgotten is put back while it stands.
+-- money_window.lua - one window of one account: what the scripts of money do to it.
+--
+-- A window is a hash and a sorted set. The hash:
+--
+--     l:LEDGER   what was ever settled here through that ledger; only grows
+--     s          the sum of these
+--     h:LEASE    what that lease has reserved
+--     o          the sum of these
+--
+-- The set has the leases, by the time at which they end. Each script first drops the leases of a
+-- window that have ended: their node has died, or has lost touch for longer than a lease lives.
+--
+-- Numbers are whole and at most 2^53-1, so that doubles hold them exactly. They are given to
+-- redis.call() as numbers, which writes them out whole; never joined to text, which would not.
+--
+-- A server without memory refuses commands that may need some, and lets others pass: what writes
+-- comes before what removes, so that such a script has changed nothing.
+
+local MAX = 9007199254740991
+
+-- Dropped at once; more wait for the next script. One node's death must not stop all others.
+local DROPS = 500
+
+local function time_of(given)
+    if given ~= '0' then
+        return tonumber(given)
+    end
+    local time = redis.call('TIME')
+    return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function window_drop(hash, set, now)
+    local gone = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, DROPS)
+    if #gone == 0 then
+        return
+    end
+    local fields, sum = {}, 0
+    for i, lease in ipairs(gone) do
+        fields[i] = 'h:' .. lease
+    end
+    for _, money in ipairs(redis.call('HMGET', hash, unpack(fields))) do
+        sum = sum + (tonumber(money) or 0)
+    end
+    if sum > 0 then
+        redis.call('HINCRBY', hash, 'o', -sum)
+    end
+    redis.call('HDEL', hash, unpack(fields))
+    redis.call('ZREM', set, unpack(gone))
+end
+
+-- What a ledger tells is merged by max(): it may come twice, late, and in any order.
+local function window_tell(window, ledger, told, keep)
+    if told <= window.before then
+        return
+    end
+    window.settled = math.min(MAX, window.settled + told - window.before)
+    redis.call('HSET', window.hash, 'l:' .. ledger, told, 's', window.settled)
+    redis.call('PEXPIRE', window.hash, keep)
+end
+
+local function window_read(hash, set, ledger, lease, told, keep, now)
+    window_drop(hash, set, now)
+    local found = redis.call('HMGET', hash, 's', 'o', 'l:' .. ledger, 'h:' .. lease)
+    local window = {
+        hash = hash,
+        set = set,
+        keep = keep,
+        settled = tonumber(found[1]) or 0,
+        outstanding = tonumber(found[2]) or 0,
+        before = tonumber(found[3]) or 0,
+        held = tonumber(found[4]), -- nil: the lease has nothing here
+        fresh = not found[2],
+    }
+    window_tell(window, ledger, told, keep)
+    return window
+end
+
+-- The lease has this much here from now on, whatever it had.
+local function window_hold(window, lease, money, ends_at)
+    if window.held ~= money then
+        window.outstanding = window.outstanding - (window.held or 0) + money
+        window.held = money
+        redis.call('HSET', window.hash, 'o', window.outstanding, 'h:' .. lease, money)
+    end
+    redis.call('ZADD', window.set, ends_at, lease)
+    redis.call('PEXPIRE', window.set, window.keep) -- it goes with its last lease, and comes again
+    if window.fresh then
+        redis.call('PEXPIRE', window.hash, window.keep)
+    end
+end
+
+local function window_let_go(window, lease)
+    if window.held == nil then
+        return
+    end
+    window.outstanding = window.outstanding - window.held
+    window.held = nil
+    redis.call('HSET', window.hash, 'o', window.outstanding)
+    redis.call('HDEL', window.hash, 'h:' .. lease)
+    redis.call('ZREM', window.set, lease)
+end
+
+-- Every reply ends with three numbers for each window.
+local function reply_with(reply, windows)
+    for _, window in ipairs(windows) do
+        reply[#reply + 1] = window.before
+        reply[#reply + 1] = window.settled
+        reply[#reply + 1] = window.outstanding
+    end
+    return reply
+end
+
+local now = time_of(ARGV[1])
+local ledger, lease = ARGV[2], ARGV[3]
+local money = tonumber(ARGV[5])
+local windows = {}
+
+for i = 1, #KEYS / 2 do
+    local told, keep = tonumber(ARGV[4 + 2 * i]), tonumber(ARGV[5 + 2 * i])
+    local window = window_read(KEYS[2 * i - 1], KEYS[2 * i], ledger, lease, told, keep, now)
+    if money >= 0 and lease ~= '' then
+        window_hold(window, lease, money, now + tonumber(ARGV[4]))
+    else
+        window_let_go(window, lease)
+    end
+    if lease == '' then
+        redis.call('PEXPIRE', window.hash, keep) -- in its turn, so that it stays
+    end
+    windows[i] = window
+end
+return reply_with({1}, windows)
