@@ -1,40 +1,13 @@
 /* redis_topologies.mjs - a cluster, a failover by Sentinel, TLS and passwords, under load. */
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { chat, freePort, noSecrets, sha256, until } from './kit.mjs';
+import { moveSlot, run, startCluster, startSentinel } from './redis_cluster_kit.mjs';
 import { Caller, decided, fleet, patientFleet, Redis, stored, sum, window } from './redis_kit.mjs';
-
-const run = (file, args) =>
-    new Promise((done, fail) =>
-        execFile(file, args, (error, out, err) => (error ? fail(new Error(out + err)) : done(out))),
-    );
-
-async function startCluster(t, replicas) {
-    const n = 3 * (1 + replicas);
-    const nodes = [];
-    for (let i = 0; i < n; i++)
-        nodes.push(
-            await Redis.start(t, ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000']),
-        );
-    const addresses = nodes.map((node) => `127.0.0.1:${node.port}`);
-    await run('redis-cli', [
-        ...['--cluster', 'create', ...addresses, '--cluster-replicas', `${replicas}`],
-        '--cluster-yes',
-    ]);
-    for (const node of nodes) {
-        await until('the cluster is there', async () =>
-            /cluster_state:ok/.test(await node.ask('CLUSTER', 'INFO')),
-        );
-        await until('a replica follows', async () =>
-            /role:master|master_link_status:up/.test(await node.ask('INFO', 'replication')),
-        );
-    }
-    return { nodes, url: `redis+cluster://${addresses.slice(0, 3).join(',')}` };
-}
 
 const NAMES = Array.from({ length: 12 }, (_, i) => `team-${i}`);
 const tenants = (rate) =>
@@ -48,28 +21,7 @@ test('a cluster of three: exact limits for tenants in all slots, while a slot mo
         gateways.map((gateway) => new Caller(gateway, { key: `key of ${name}` })),
     );
     await until('all run', () => callers.every((caller) => caller.n > 3));
-    /* The slot of one tenant, from its node to the next. */
-    const slot = await nodes[0].ask('CLUSTER', 'KEYSLOT', 'x{team-3}y');
-    const ids = await Promise.all(nodes.map((node) => node.ask('CLUSTER', 'MYID')));
-    const owners = await Promise.all(
-        nodes.map(async (node) => Number(await node.ask('CLUSTER', 'COUNTKEYSINSLOT', slot))),
-    );
-    const from = owners.findIndex((count) => count > 0);
-    assert.ok(from >= 0, 'the tenant has keys');
-    const to = (from + 1) % 3;
-    await nodes[to].ask('CLUSTER', 'SETSLOT', slot, 'IMPORTING', ids[from]);
-    await nodes[from].ask('CLUSTER', 'SETSLOT', slot, 'MIGRATING', ids[to]);
-    for (;;) {
-        const keys = (await nodes[from].ask('CLUSTER', 'GETKEYSINSLOT', slot, '100'))
-            .split('\n')
-            .filter(Boolean);
-        if (keys.length === 0) break;
-        await nodes[from].ask(
-            ...['MIGRATE', '127.0.0.1', `${nodes[to].port}`, '', '0', '5000', 'KEYS', ...keys],
-        );
-    }
-    for (const node of [nodes[to], nodes[from], nodes[3 - to - from]])
-        await node.ask('CLUSTER', 'SETSLOT', slot, 'NODE', ids[to]);
+    await moveSlot(nodes, 'x{team-3}y');
     await until('all are refused', () => callers.every((caller) => (caller.counts.rate ?? 0) > 5));
     await Promise.all(callers.map((caller) => caller.stop()));
     assert.equal(await decided(gateways, 'limits', 'local'), 0, 'all by the cluster');
@@ -100,22 +52,8 @@ test('a master of the cluster dies: the others decide on, and its replica takes 
 });
 
 test('Sentinel: the master dies under load, the replica is found, and what it has counts', async (t) => {
-    const master = await Redis.start(t);
-    const replica = await Redis.start(t, ['--replicaof', '127.0.0.1', `${master.port}`]);
-    await until('it follows', async () => (await replica.info('master_link_status')) === 'up');
-    const sentinel = await Redis.start(
-        t,
-        [
-            `sentinel monitor main 127.0.0.1 ${master.port} 1`,
-            'sentinel down-after-milliseconds main 500',
-            'sentinel failover-timeout main 5000',
-        ],
-        { sentinel: true },
-    );
-    await until('the sentinel knows the replica', async () =>
-        (await sentinel.ask('SENTINEL', 'REPLICAS', 'main')).includes(`${replica.port}`),
-    );
-    const { gateways } = await fleet(t, 2, `redis+sentinel://main@127.0.0.1:${sentinel.port}`, {
+    const { master, replica, url } = await startSentinel(t);
+    const { gateways } = await fleet(t, 2, url, {
         tenant: { budgets: [], rate: { strategy: 'gcra', limit: 1000000, period: '60s' } },
     });
     assert.equal((await chat(gateways[0])).status, 200);
