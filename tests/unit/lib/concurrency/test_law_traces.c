@@ -230,11 +230,40 @@ static void limits_on_servers_that_change_are_those_of_the_trace(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* The same of all laws, and more runs in one number. */
+static void whole_runs_follow_the_trace(void **state)
+{
+    static const struct {
+        enum tg_law law;
+        uint64_t runs, hash;
+    } rows[] = {
+        {TG_LAW_AUTO, 40, UINT64_C(0xabfd889645589641)},
+        {TG_LAW_VEGAS, 12, UINT64_C(0xc867ab9bf8ee1343)},
+        {TG_LAW_GRADIENT2, 12, UINT64_C(0xc48f6c1f63eb50b7)},
+        {TG_LAW_AIMD, 12, UINT64_C(0x84dbc5d4d59dccb2)},
+    };
+    int wrong = 0;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        uint64_t hash = 0;
+        for (uint64_t run = 0; run < rows[i].runs; run++)
+            hash = hash * 31 + limits_on_changing_servers(
+                                   rows[i].law, rows[i].law == TG_LAW_AUTO ? SEEDS + run : run);
+        if (getenv("TG_SHOW_TRACE") != NULL)
+            print_message("%s UINT64_C(0x%016llx)\n", tg_law_name(rows[i].law),
+                          (unsigned long long)hash);
+        wrong += hash != rows[i].hash;
+    }
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_trace),
         cmocka_unit_test(limits_on_servers_that_change_are_those_of_the_trace),
+        cmocka_unit_test(whole_runs_follow_the_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
