@@ -171,7 +171,64 @@ static void dropped_calls_lower_the_limit_for_a_while(void **state)
     law_fini(&law);
 }
 
+/* What the server says holds until the time it says, to the millisecond; the last word counts. */
+static void a_ceiling_that_was_said_holds_until_its_time(void **state)
+{
+    struct tg_law_config config = auto_config();
+    struct law law;
+    (void)state;
+
+    assert_int_equal(law_init(&law, &config, 1, NULL), TG_OK);
+    law_started(&law, 1000, 3);
+    assert_int_equal(law_limit(&law), 20);
+    law_ceiling(&law, 1000, 7, 1500);
+    assert_int_equal(law_limit(&law), 7);
+    law_tick(&law, 1499);
+    assert_int_equal(law_limit(&law), 7);
+    law_tick(&law, 1500);
+    assert_int_equal(law_limit(&law), 20);
+    law_ceiling(&law, 1600, 0, 3000); /* one call at least: else nothing would ever be learned */
+    assert_int_equal(law_limit(&law), 1);
+    law_ceiling(&law, 1700, 12, 1800);
+    assert_int_equal(law_limit(&law), 12);
+    law_ceiling(&law, 1750, 5, 1750); /* over at once: nothing is said any more */
+    assert_int_equal(law_limit(&law), 20);
+    law_ceiling(&law, 1760, 5, 2000);
+    law_ceiling(&law, 1770, 5, 1700);
+    assert_int_equal(law_limit(&law), 20);
+    assert_int_equal(law.learned, 20);
+    law_fini(&law);
+}
+
 /* ---- First bytes ---- */
+
+/* A test of the throughput is broken off: from here on first bytes say how many calls there are. */
+static void a_first_byte_ends_the_test_that_is_under_way(void **state)
+{
+    static struct law_world world;
+    struct tg_law_config config = auto_config();
+    struct law_server server = {
+        .name = "full", .base_ms = 10, .spread = 0.5, .capacity = 300, .offered = 1000};
+    const struct auto_law *state_of = &world.law.state.auto_law;
+    (void)state;
+
+    law_world_open(&world, &config, &server);
+    while (state_of->mode != AUTO_UP || law_limit(&world.law) <= (int64_t)state_of->held) {
+        law_world_run(&world, 1);
+        assert_true(world.now < 60000);
+    }
+    double held = state_of->held;
+    struct law_sample first = {.now = world.now + 1,
+                               .sample_ms = 10,
+                               .sojourn_ms = 10,
+                               .in_flight = world.n,
+                               .in_flight_at_start = world.n,
+                               .still_runs = true};
+    law_first_byte(&world.law, &first, 0);
+    assert_int_equal(state_of->mode, AUTO_HOLD);
+    assert_true(law_limit(&world.law) <= (int64_t)held);
+    law_world_close(&world);
+}
 
 /* The limit is as many calls as the server works on, and a little more. */
 static void streams_are_steered_by_their_first_bytes(void **state)
@@ -320,6 +377,8 @@ int main(void)
         cmocka_unit_test(a_server_that_changes_is_found_again),
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(dropped_calls_lower_the_limit_for_a_while),
+        cmocka_unit_test(a_ceiling_that_was_said_holds_until_its_time),
+        cmocka_unit_test(a_first_byte_ends_the_test_that_is_under_way),
         cmocka_unit_test(streams_are_steered_by_their_first_bytes),
         cmocka_unit_test(without_first_bytes_whole_times_count_again),
         cmocka_unit_test(any_events_keep_the_bounds_and_can_be_repeated),

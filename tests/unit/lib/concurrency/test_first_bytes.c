@@ -47,6 +47,22 @@ static void sizes_do_not_mix(void **state)
     expect_near(first.common_ms, 100, 0); /* the first that was known */
 }
 
+/* A first byte may take less than a millisecond: what is known of it is known. */
+static void a_base_below_a_millisecond_rises_as_slowly_as_any(void **state)
+{
+    struct first_bytes first = {.common_ms = 0};
+    double base = 0;
+    (void)state;
+
+    for (int i = 0; i < 8; i++)
+        base = first_bytes_learn(&first, 3, 0.5);
+    expect_near(base, 0.5, 0);
+    for (int i = 0; i < FIRST_BYTES_WINDOW; i++)
+        base = first_bytes_learn(&first, 3, 0.75);
+    expect_near(base, 0.5005, 1e-6); /* by 0.002 of what is over it */
+    expect_near(first.common_ms, 0.5, 0);
+}
+
 /* Until there are eight calls of a size, a first byte is compared with itself: nothing waits. */
 static void without_calls_of_the_size_nothing_waits(void **state)
 {
@@ -94,6 +110,7 @@ int main(void)
         cmocka_unit_test(a_size_is_a_power_of_two),
         cmocka_unit_test(a_median_is_the_middle),
         cmocka_unit_test(sizes_do_not_mix),
+        cmocka_unit_test(a_base_below_a_millisecond_rises_as_slowly_as_any),
         cmocka_unit_test(without_calls_of_the_size_nothing_waits),
         cmocka_unit_test(a_base_falls_at_once_and_rises_slowly),
         cmocka_unit_test(early_first_bytes_are_no_base),

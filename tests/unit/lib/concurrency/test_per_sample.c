@@ -214,6 +214,44 @@ static void the_lowest_of_the_last_is_what_a_search_finds(void **state)
     }
 }
 
+/* ---- units ---- */
+
+/* Laws that compare samples with samples: those of a fast server, in parts of a millisecond, move
+ * the limit as those of a slow one do. A power of two is between them, so that nothing rounds. */
+static void samples_below_a_millisecond_move_a_limit_as_long_ones_do(void **state)
+{
+    static const enum tg_law kinds[] = {TG_LAW_VEGAS, TG_LAW_GRADIENT2};
+    struct draw draw = draw_stream(draw_seed("units"), 1);
+    int64_t moved = 0;
+    (void)state;
+
+    for (size_t k = 0; k < COUNT_OF(kinds); k++)
+        for (int round = 0; round < 20; round++) {
+            struct law slow = law_from(kinds[k], 40, 4, 200), fast = law_from(kinds[k], 40, 4, 200);
+            double base = 20 + 60 * draw_unit(&draw);
+            tg_ms now = 0;
+            for (int i = 0; i < 4000; i++) {
+                int64_t in_flight = draw_between(&draw, 1, law_limit(&slow));
+                double ms = base * (0.8 + 0.4 * draw_unit(&draw) + (i % 1500 > 1000 ? 1 : 0));
+                struct law_sample sample = {.now = now,
+                                            .sample_ms = ms,
+                                            .sojourn_ms = 50,
+                                            .in_flight = in_flight,
+                                            .in_flight_at_start = in_flight,
+                                            .dropped = draw_chance(&draw, 1)};
+                law_finished(&slow, &sample);
+                sample.sample_ms = ms / 1024;
+                law_finished(&fast, &sample);
+                assert_int_equal(law_limit(&fast), law_limit(&slow));
+                moved += law_limit(&slow) != 40;
+                now += draw_between(&draw, 0, 10);
+            }
+            law_fini(&slow);
+            law_fini(&fast);
+        }
+    assert_true(moved > 80000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +265,7 @@ int main(void)
         cmocka_unit_test(a_sample_of_nothing_divides_by_nothing),
         cmocka_unit_test(the_fastest_expires_where_traffic_is_thin),
         cmocka_unit_test(the_lowest_of_the_last_is_what_a_search_finds),
+        cmocka_unit_test(samples_below_a_millisecond_move_a_limit_as_long_ones_do),
     };
     return cmocka_run_group_tests_name("per_sample", tests, NULL, NULL);
 }
