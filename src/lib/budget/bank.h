@@ -8,9 +8,8 @@
  *
  * Always true while the lock is free:
  *
- *     for each book: outstanding = sum of the reservations at its account and below, or beside those
- *                                  at its account, that were made at or after the beginning of its
- *                                  window
+ *     for each book: outstanding = sum of the reservations at its account and below, or beside
+ *                                  others, that were made at or after the beginning of its window
  *     for each book: 0 <= outstanding <= bank.outstanding <= TG_MONEY_MAX, 0 <= settled
  *     the bank's time is the latest it was told by a function that changes something
  */

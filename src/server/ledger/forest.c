@@ -9,8 +9,11 @@
 
 void forest_free(struct forest *forest)
 {
-    for (size_t i = 0; i < forest->n; i++)
+    for (size_t i = 0; i < forest->n; i++) {
         free(forest->nodes[i].name);
+        free(forest->nodes[i].key);
+        free(forest->nodes[i].tags);
+    }
     free(forest->nodes);
     free(forest->by_name);
     free(forest->accounts);
@@ -46,12 +49,12 @@ static bool check_parents(const struct spending_tree *tree, size_t i, struct tg_
 }
 
 static bool copy_tenant(struct node *node, const struct spending_tree *tree, size_t i,
-                        struct tg_problem *problem)
+                        size_t everyone, struct tg_problem *problem)
 {
     const struct spending_tenant *tenant = &tree->tenants[i];
 
     node->name = strdup(tenant->name);
-    node->parent = tenant->parent == SPENDING_TOP ? tree->n_tenants : tenant->parent;
+    node->parent = tenant->parent == SPENDING_TOP ? everyone : tenant->parent;
     return (node->name != NULL || problem_fail(problem, "there is no memory for a tenant")) &&
            check_parents(tree, i, problem) &&
            copy_budgets(node->budgets, &node->n_budgets, tenant->budgets, tenant->n_budgets,
@@ -60,35 +63,69 @@ static bool copy_tenant(struct node *node, const struct spending_tree *tree, siz
                         tenant->n_user_budgets, tenant->name, problem);
 }
 
+/* Its keys, from the node `at` on. */
+static bool copy_keys(struct forest *forest, const struct spending_tree *tree, size_t i, size_t *at,
+                      struct tg_problem *problem)
+{
+    const struct spending_tenant *tenant = &tree->tenants[i];
+
+    for (size_t k = 0; k < tenant->n_keys; k++) {
+        const struct spending_key *key = &tenant->keys[k];
+        struct node *node = &forest->nodes[(*at)++];
+        if (strlen(key->name) > LEDGER_NAME_MAX)
+            return problem_fail(problem, "the name of a key of %s is too long", tenant->name);
+        node->parent = i;
+        node->name = strdup(tenant->name);
+        node->key = strdup(key->name);
+        node->tags = strdup(key->tags != NULL ? key->tags : "");
+        if (node->name == NULL || node->key == NULL || node->tags == NULL)
+            return problem_fail(problem, "there is no memory for a key");
+        if (!copy_budgets(node->budgets, &node->n_budgets, key->budgets, key->n_budgets, key->name,
+                          problem))
+            return false;
+    }
+    return true;
+}
+
+/* A tenant comes before its keys. */
 static int compare_names(const void *left, const void *right)
 {
     const struct forest_name *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
 
-    return strcmp(a->name, b->name);
+    if (order != 0 || a->key == b->key)
+        return order;
+    if (a->key == NULL || b->key == NULL)
+        return a->key == NULL ? -1 : 1;
+    return strcmp(a->key, b->key);
 }
 
 bool forest_init(struct forest *forest, const struct spending_tree *tree,
                  struct tg_problem *problem)
 {
     struct node *everyone;
-    size_t n = tree->n_tenants + 1;
+    size_t n = tree->n_tenants + 1, next = tree->n_tenants;
 
+    for (size_t i = 0; i < tree->n_tenants; i++)
+        n += tree->tenants[i].n_keys;
     *forest = (struct forest){.nodes = calloc(n, sizeof *forest->nodes),
                               .by_name = calloc(n, sizeof *forest->by_name),
                               .accounts = calloc(n, sizeof *forest->accounts)};
     forest->n = forest->nodes ? n : 0;
     if (forest->nodes == NULL || forest->by_name == NULL || forest->accounts == NULL)
         return problem_fail(problem, "there is no memory for %zu tenants", tree->n_tenants);
-    everyone = &forest->nodes[tree->n_tenants];
+    everyone = &forest->nodes[n - 1];
     everyone->parent = SPENDING_TOP;
     if (!copy_budgets(everyone->budgets, &everyone->n_budgets, tree->budgets, tree->n_budgets,
                       "everyone", problem))
         return false;
     for (size_t i = 0; i < tree->n_tenants; i++)
-        if (!copy_tenant(&forest->nodes[i], tree, i, problem))
+        if (!copy_tenant(&forest->nodes[i], tree, i, n - 1, problem) ||
+            !copy_keys(forest, tree, i, &next, problem))
             return false;
+    assert(next == n - 1);
     for (size_t i = 0; i + 1 < forest->n; i++)
-        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, i};
+        forest->by_name[i] = (struct forest_name){forest->nodes[i].name, forest->nodes[i].key, i};
     qsort(forest->by_name, forest->n - 1, sizeof *forest->by_name, compare_names);
     return true;
 }
@@ -102,8 +139,10 @@ bool forest_register(struct forest *forest, struct ledger *ledger, struct tg_pro
         return problem_fail(problem, "there is no memory for %zu tenants", n);
     for (size_t i = 0; i < n; i++) {
         size_t parent = forest->nodes[i].parent;
-        list[i] = (struct ledger_tenant_spec){forest->nodes[i].name,
-                                              parent == n ? LEDGER_NO_PARENT : parent, 0, 0};
+        list[i] = (struct ledger_tenant_spec){.name = forest->nodes[i].name,
+                                              .parent = parent == n ? LEDGER_NO_PARENT : parent,
+                                              .key = forest->nodes[i].key,
+                                              .tags = forest->nodes[i].tags};
     }
     bool done = ledger == NULL || ledger_add_tenants(ledger, list, n, problem);
     for (size_t i = 0; done && i < n; i++) {
@@ -129,7 +168,9 @@ static bool same_budgets(const struct tg_budget *a, size_t n_a, const struct tg_
 static void keep_node(struct forest *forest, size_t i, const struct forest *before)
 {
     struct node *node = &forest->nodes[i];
-    size_t k = node->name ? forest_find(before, node->name, i) : before->n - 1;
+    size_t k = node->key    ? forest_find_key(before, node->name, node->key)
+               : node->name ? forest_find(before, node->name, i)
+                            : before->n - 1;
     const struct node *old = k < before->n ? &before->nodes[k] : NULL;
 
     if (old == NULL || (node->name == NULL) != (old->name == NULL) ||
@@ -160,18 +201,28 @@ void forest_keep(struct forest *forest, const struct forest *before)
                 keep_node(forest, i, before);
 }
 
-size_t forest_find(const struct forest *forest, const char *name, size_t hint)
+size_t forest_find_key(const struct forest *forest, const char *tenant, const char *key)
 {
-    struct forest_name wanted = {name, 0}, *found;
+    struct forest_name wanted = {tenant, key, 0}, *found;
 
-    if (hint < forest->n && forest->nodes[hint].name != NULL &&
-        strcmp(forest->nodes[hint].name, name) == 0)
-        return hint;
     if (forest->n <= 1)
         return SPENDING_TOP;
     found = bsearch(&wanted, forest->by_name, forest->n - 1, sizeof wanted, compare_names);
-    assert(found == NULL || found->node < forest->n - 1); /* a tenant, never everyone */
+    assert(found == NULL || found->node < forest->n - 1); /* never everyone */
     return found ? found->node : SPENDING_TOP;
+}
+
+size_t forest_find(const struct forest *forest, const char *name, size_t hint)
+{
+    if (hint < forest->n && forest->nodes[hint].name != NULL && forest->nodes[hint].key == NULL &&
+        strcmp(forest->nodes[hint].name, name) == 0)
+        return hint;
+    return forest_find_key(forest, name, NULL);
+}
+
+size_t forest_of_row(const struct forest *forest, struct ledger *ledger, uint32_t row)
+{
+    return forest_find_key(forest, ledger_tenant_name(ledger, row), ledger_tenant_key(ledger, row));
 }
 
 const struct node *forest_named(const struct forest *forest, const char *name)

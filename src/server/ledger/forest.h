@@ -9,6 +9,8 @@
 
 struct node {
     char *name;    /* null: everyone */
+    char *key;     /* a virtual key of the tenant `name`, its parent; null: that tenant */
+    char *tags;    /* the key's; "": none */
     size_t parent; /* an index of `nodes`; SPENDING_TOP for everyone alone */
     uint32_t ledger_id;
     _Atomic tg_account account;
@@ -19,7 +21,7 @@ struct node {
 
 /* A node by its name, or by its account. */
 struct forest_name {
-    const char *name;
+    const char *name, *key;
     size_t node;
 };
 struct forest_account {
@@ -27,7 +29,7 @@ struct forest_account {
     size_t node;
 };
 
-/* Tenants by their index in the tree, and at the end everyone. */
+/* Tenants by their index in the tree, then keys, and at the end everyone. */
 struct forest {
     struct node *nodes;
     size_t n;                        /* with everyone */
@@ -53,6 +55,13 @@ size_t forest_find(const struct forest *forest, const char *name, size_t hint);
 
 /* The same as a node; null: none. */
 const struct node *forest_named(const struct forest *forest, const char *name);
+
+/* The key of that name of a tenant, or a tenant where `key` is null: its index, or SPENDING_TOP. */
+size_t forest_find_key(const struct forest *forest, const char *tenant, const char *key);
+
+/* What is counted under a number of the ledger, between ledger_lock() and ledger_unlock(): the node
+ * of its names, or SPENDING_TOP. */
+size_t forest_of_row(const struct forest *forest, struct ledger *ledger, uint32_t row);
 
 /* Sorts the accounts, once all nodes have theirs; then the node with an account, null: none. */
 void forest_sort_accounts(struct forest *forest);

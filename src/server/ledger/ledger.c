@@ -239,6 +239,11 @@ const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant)
     return ledger_db_name(&ledger->db, tenant);
 }
 
+const char *ledger_tenant_key(struct ledger *ledger, uint32_t tenant)
+{
+    return ledger_db_key(&ledger->db, tenant);
+}
+
 uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant)
 {
     return ledger_db_parent(&ledger->db, tenant);

@@ -92,7 +92,7 @@ enum {
 struct ledger_entry {
     tg_ms reserved_at; /* says which windows it belongs to */
     tg_ms settled_at;
-    uint32_t tenant; /* from ledger_add_tenants() */
+    uint32_t tenant; /* from ledger_add_tenants(): of the key that was used, if it has a name */
     uint32_t flags;  /* LEDGER_... */
     struct tg_usage usage;
     tg_micro micro, uncertain;
@@ -129,9 +129,13 @@ struct ledger_tenant_spec {
     size_t parent;   /* in the list; LEDGER_NO_PARENT: */
     uint32_t under;  /* then the number of its parent; 0: it is at the top */
     uint32_t number; /* the result, for entries */
+    /* A virtual key, whose parent is its tenant and whose name is that one's. Null: a tenant. */
+    const char *key;
+    const char *tags; /* those of the key now: "cost_centre=4711\nteam=b"; null: none */
 };
 
-/* The numbers of tenants. New ones are on disk when this returns, all of them or none. */
+/* The numbers of tenants and of their keys. New ones are on disk when this returns, all of them or
+ * none. Who reads "tenant" below reads the same of a key, whose entries are also its tenant's. */
 bool ledger_add_tenants(struct ledger *ledger, struct ledger_tenant_spec *list, size_t n,
                         struct tg_problem *problem);
 
@@ -271,6 +275,7 @@ void ledger_unlock(struct ledger *ledger);
 size_t ledger_tenants(struct ledger *ledger);
 const char *ledger_tenant_name(struct ledger *ledger, uint32_t tenant);
 uint32_t ledger_tenant_parent(struct ledger *ledger, uint32_t tenant); /* 0: none */
+const char *ledger_tenant_key(struct ledger *ledger, uint32_t tenant); /* null: a tenant */
 
 /* ---- Reading beside the process that writes -------------------------------------------------- */
 
@@ -295,6 +300,8 @@ uint64_t ledger_view_id(const struct ledger_view *view);
 /* Tenants are numbered from 1 to `ledger_view_tenants`. */
 size_t ledger_view_tenants(const struct ledger_view *view);
 const char *ledger_view_name(const struct ledger_view *view, uint32_t tenant);
+const char *ledger_view_key(const struct ledger_view *view, uint32_t tenant);  /* null: a tenant */
+const char *ledger_view_tags(const struct ledger_view *view, uint32_t tenant); /* null: a tenant */
 bool ledger_view_is_within(const struct ledger_view *view, uint32_t tenant, const char *name);
 
 /* Entries of the journal that could not be read. */

@@ -47,7 +47,8 @@ struct credit_rows {
 static const char find_sql[] =
     "SELECT span, begin, sums.tenant, user, model, uncertain, names.text FROM sums"
     " JOIN tenants ON tenants.id = sums.tenant LEFT JOIN names ON names.id = user"
-    " WHERE tenants.name = ?1 AND uncertain > 0 AND begin >= ?2 AND begin < ?3"
+    " WHERE (tenants.name = ?1 OR substr(tenants.name, 1, length(?5)) = ?5)"
+    " AND uncertain > 0 AND begin >= ?2 AND begin < ?3"
     " AND (length(?4) = 0 OR names.text = ?4) ORDER BY span, begin DESC";
 
 static bool add_part(struct credit_rows *rows, struct ledger_credit_parts *parts, sqlite3_stmt *row,
@@ -86,6 +87,8 @@ static bool find_rows(struct ledger_db *db, const struct ledger_credit *credit,
         sqlite3_bind_int64(find, 2, credit->since);
         sqlite3_bind_int64(find, 3, credit->until);
         sqlite3_bind_blob(find, 4, credit->user, (int)strlen(credit->user), SQLITE_STATIC);
+        /* Its keys: their names begin with the tenant's and a 0. */
+        sqlite3_bind_blob(find, 5, credit->tenant, (int)strlen(credit->tenant) + 1, SQLITE_STATIC);
         code = SQLITE_ROW;
     }
     *uncertain = 0;

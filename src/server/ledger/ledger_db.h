@@ -1,7 +1,8 @@
 /* ledger_db.h - the database of a ledger. For this room alone.
  *
  *     ledger    one row: which ledger this is, the last entry that is in it, how it was closed
- *     tenants   numbered, each with its parent; never changed: spend stays where it was made
+ *     tenants   numbered, each with its parent, and virtual keys, each under its tenant; never
+ *               changed: spend stays where it was made
  *     names     of users, models, providers and keys, numbered
  *     calls     single calls, as long as `detail` says
  *     sums      of every call, by (span, begin, tenant, user, model); written with the call
@@ -37,9 +38,11 @@ enum ledger_statement {
     STATEMENTS,
 };
 
+/* A tenant, or a virtual key with its tags under its tenant: then `name` is the tenant's. */
 struct ledger_db_tenant {
-    char *name;
-    uint32_t parent; /* 0: none */
+    char *name;             /* the first of up to three texts, each with a 0 behind it */
+    const char *key, *tags; /* behind the name; null: a tenant */
+    uint32_t parent;        /* 0: none; of a key its tenant */
 };
 
 struct ledger_db {
@@ -48,7 +51,7 @@ struct ledger_db {
     sqlite3_stmt *statements[STATEMENTS];
     struct ledger_db_tenant *tenants; /* number i + 1 at i */
     size_t n_tenants, max_tenants;
-    struct hash_table by_name;    /* their numbers, by parent and name */
+    struct hash_table by_name;    /* their numbers, by parent and texts */
     struct ledger_adding *adding; /* null: nothing was added yet */
     int64_t version;              /* its schema's; 1 only in a view */
     uint64_t token;               /* random: what the journal and other machines know it by */
@@ -111,6 +114,8 @@ bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list
                            struct tg_problem *problem);
 uint32_t ledger_db_parent(const struct ledger_db *db, uint32_t tenant);  /* 0: none */
 const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant); /* "": no such */
+const char *ledger_db_key(const struct ledger_db *db, uint32_t tenant);  /* null: a tenant */
+const char *ledger_db_tags(const struct ledger_db *db, uint32_t tenant); /* null: a tenant */
 bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name);
 
 /* ---- ledger_add.c ---- */

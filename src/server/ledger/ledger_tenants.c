@@ -4,6 +4,11 @@
  * One that moves to another parent is a new one there, and the sums of its name hold both. They
  * are set up when a configuration is read, and there may be ten thousand: a hash finds them, and
  * all that are new are written in one transaction.
+ *
+ * A virtual key is a row under its tenant, and what it spends is so the tenant's without a word
+ * more. Its name is the tenant's, the key's and the key's tags, with a 0 between them: programs
+ * that know of no keys read up to the first 0, and take it for the tenant itself, which has moved.
+ * A key whose tags change gets a new row, since what was spent before was spent under the old ones.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -18,20 +23,33 @@
 
 /* ---- in memory ---- */
 
-static uint64_t hash_tenant(uint32_t parent, const char *name)
+static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return XXH3_64bits_withSeed(name, strlen(name), parent);
+    return XXH3_64bits_withSeed(text != NULL ? text : "", text != NULL ? strlen(text) + 1 : 0,
+                                hash);
 }
 
-/* The number of a tenant; 0: there is none of this name under this parent. */
-static uint32_t find_tenant(const struct ledger_db *db, uint32_t parent, const char *name)
+static uint64_t hash_tenant(const struct ledger_db_tenant *tenant)
 {
-    struct hash_slot *slot = hash_table_find(&db->by_name, hash_tenant(parent, name));
+    return add_text(add_text(add_text(tenant->parent, tenant->name), tenant->key), tenant->tags);
+}
+
+static bool is_same_tenant(const struct ledger_db_tenant *a, const struct ledger_db_tenant *b)
+{
+    if (a->parent != b->parent || (a->key == NULL) != (b->key == NULL) ||
+        strcmp(a->name, b->name) != 0)
+        return false;
+    return a->key == NULL || (strcmp(a->key, b->key) == 0 && strcmp(a->tags, b->tags) == 0);
+}
+
+/* Its number; 0: there is none with these texts under this parent. */
+static uint32_t find_tenant(const struct ledger_db *db, const struct ledger_db_tenant *wanted)
+{
+    struct hash_slot *slot = hash_table_find(&db->by_name, hash_tenant(wanted));
 
     for (; slot != NULL; slot = hash_table_find_next(&db->by_name, slot)) {
         assert(slot->number >= 1 && slot->number <= db->n_tenants);
-        const struct ledger_db_tenant *tenant = &db->tenants[slot->number - 1];
-        if (tenant->parent == parent && strcmp(tenant->name, name) == 0)
+        if (is_same_tenant(&db->tenants[slot->number - 1], wanted))
             return (uint32_t)slot->number;
     }
     return 0;
@@ -42,14 +60,36 @@ static void index_tenant(struct ledger_db *db, size_t i)
 {
     const struct ledger_db_tenant *tenant = &db->tenants[i];
 
-    if (find_tenant(db, tenant->parent, tenant->name) == 0)
-        hash_table_insert(&db->by_name, hash_tenant(tenant->parent, tenant->name))->number = i + 1;
+    if (find_tenant(db, tenant) == 0)
+        hash_table_insert(&db->by_name, hash_tenant(tenant))->number = i + 1;
 }
 
-static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name,
+/* Bytes of the texts as they lie in the table, without a 0 at the end. */
+static size_t bytes_of(const struct ledger_db_tenant *tenant)
+{
+    size_t bytes = strlen(tenant->name);
+
+    return tenant->key != NULL ? bytes + strlen(tenant->key) + strlen(tenant->tags) + 2 : bytes;
+}
+
+/* Up to three texts with a 0 between them, and one behind the last. */
+static struct ledger_db_tenant read_texts(char *texts, size_t bytes, uint32_t parent)
+{
+    struct ledger_db_tenant tenant = {.name = texts, .parent = parent};
+    size_t name = strlen(texts);
+
+    if (name >= bytes)
+        return tenant;
+    tenant.key = texts + name + 1;
+    size_t key = strlen(tenant.key);
+    tenant.tags = name + 1 + key < bytes ? tenant.key + key + 1 : tenant.key + key;
+    return tenant;
+}
+
+static bool keep_tenant(struct ledger_db *db, uint32_t parent, const void *texts, size_t bytes,
                         struct tg_problem *problem)
 {
-    char *copy = strdup(name);
+    char *copy = calloc(1, bytes + 1);
 
     assert(parent <= db->n_tenants); /* parents come before their children */
     if (copy == NULL || !array_reserve(&db->tenants, &db->max_tenants, db->n_tenants + 1) ||
@@ -57,7 +97,9 @@ static bool keep_tenant(struct ledger_db *db, uint32_t parent, const char *name,
         free(copy);
         return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
     }
-    db->tenants[db->n_tenants++] = (struct ledger_db_tenant){copy, parent};
+    if (bytes > 0)
+        memcpy(copy, texts, bytes);
+    db->tenants[db->n_tenants++] = read_texts(copy, bytes, parent);
     index_tenant(db, db->n_tenants - 1);
     return true;
 }
@@ -95,18 +137,19 @@ bool ledger_db_read_tenants(struct ledger_db *db, struct tg_problem *problem)
     while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(statement, 0);
         int64_t parent = sqlite3_column_int64(statement, 1);
-        const char *name = (const char *)sqlite3_column_text(statement, 2);
+        const void *name = sqlite3_column_blob(statement, 2); /* null: of no bytes */
+        size_t bytes = (size_t)sqlite3_column_bytes(statement, 2);
         if (id <= (int64_t)db->n_tenants)
             continue; /* it is known */
         /* Parents come before their children, and nobody is ever removed. */
-        if (id != (int64_t)db->n_tenants + 1 || parent < 0 || parent >= id || name == NULL) {
+        if (id != (int64_t)db->n_tenants + 1 || parent < 0 || parent >= id || bytes == 0) {
             sqlite3_finalize(statement);
             return problem_fail(problem,
                                 "%s is damaged: its table of tenants has a gap; restore it from a "
                                 "copy, or move it and its journal away to begin anew",
                                 db->path);
         }
-        if (!keep_tenant(db, (uint32_t)parent, name, problem)) {
+        if (!keep_tenant(db, (uint32_t)parent, name, bytes, problem)) {
             sqlite3_finalize(statement);
             return false;
         }
@@ -130,7 +173,12 @@ static bool insert_tenants(struct ledger_db *db, size_t n, struct tg_problem *pr
     for (size_t i = n; done && i < db->n_tenants; i++) {
         sqlite3_bind_int64(statement, 1, (int64_t)i + 1);
         sqlite3_bind_int64(statement, 2, db->tenants[i].parent);
-        sqlite3_bind_text(statement, 3, db->tenants[i].name, -1, SQLITE_STATIC);
+        /* What SQLite does with a text that has a 0 in it is not defined. */
+        if (db->tenants[i].key != NULL)
+            sqlite3_bind_blob(statement, 3, db->tenants[i].name, (int)bytes_of(&db->tenants[i]),
+                              SQLITE_STATIC);
+        else
+            sqlite3_bind_text(statement, 3, db->tenants[i].name, -1, SQLITE_STATIC);
         done = sqlite3_step(statement) == SQLITE_DONE;
         sqlite3_reset(statement);
     }
@@ -141,6 +189,24 @@ static bool insert_tenants(struct ledger_db *db, size_t n, struct tg_problem *pr
         return true;
     ledger_db_undo(db);
     return false;
+}
+
+static bool keep_new(struct ledger_db *db, const struct ledger_db_tenant *tenant,
+                     struct tg_problem *problem)
+{
+    size_t bytes = bytes_of(tenant), at = strlen(tenant->name);
+    char *texts = calloc(1, bytes + 1);
+
+    if (texts == NULL)
+        return problem_fail(problem, "%s: there is no memory for its tenants", db->path);
+    memcpy(texts, tenant->name, at);
+    if (tenant->key != NULL) {
+        memcpy(texts + at + 1, tenant->key, strlen(tenant->key));
+        memcpy(texts + at + 2 + strlen(tenant->key), tenant->tags, strlen(tenant->tags));
+    }
+    bool kept = keep_tenant(db, tenant->parent, texts, bytes, problem);
+    free(texts);
+    return kept;
 }
 
 /* The tenant's number, parents first; it is made up if it is new. */
@@ -160,10 +226,15 @@ static bool number_one(struct ledger_db *db, struct ledger_tenant_spec *list, si
             return problem_fail(problem, "%s: a tenant has no such parent", db->path);
         parent = list[spec->parent].number;
     }
-    spec->number = find_tenant(db, parent, spec->name);
+    const char *tags = spec->tags != NULL ? spec->tags : "";
+    const struct ledger_db_tenant wanted = {.name = (char *)spec->name,
+                                            .key = spec->key,
+                                            .tags = spec->key != NULL ? tags : NULL,
+                                            .parent = parent};
+    spec->number = find_tenant(db, &wanted);
     if (spec->number != 0)
         return true;
-    if (db->n_tenants >= INT32_MAX || !keep_tenant(db, parent, spec->name, problem))
+    if (db->n_tenants >= INT32_MAX || !keep_new(db, &wanted, problem))
         return false;
     spec->number = (uint32_t)db->n_tenants;
     return true;
@@ -188,6 +259,16 @@ bool ledger_db_add_tenants(struct ledger_db *db, struct ledger_tenant_spec *list
 const char *ledger_db_name(const struct ledger_db *db, uint32_t tenant)
 {
     return tenant > 0 && tenant <= db->n_tenants ? db->tenants[tenant - 1].name : "";
+}
+
+const char *ledger_db_key(const struct ledger_db *db, uint32_t tenant)
+{
+    return tenant > 0 && tenant <= db->n_tenants ? db->tenants[tenant - 1].key : NULL;
+}
+
+const char *ledger_db_tags(const struct ledger_db *db, uint32_t tenant)
+{
+    return tenant > 0 && tenant <= db->n_tenants ? db->tenants[tenant - 1].tags : NULL;
 }
 
 bool ledger_db_is_within(const struct ledger_db *db, uint32_t tenant, const char *name)

@@ -143,6 +143,16 @@ const char *ledger_view_name(const struct ledger_view *view, uint32_t tenant)
     return ledger_db_name(&view->db, tenant);
 }
 
+const char *ledger_view_key(const struct ledger_view *view, uint32_t tenant)
+{
+    return ledger_db_key(&view->db, tenant);
+}
+
+const char *ledger_view_tags(const struct ledger_view *view, uint32_t tenant)
+{
+    return ledger_db_tags(&view->db, tenant);
+}
+
 bool ledger_view_is_within(const struct ledger_view *view, uint32_t tenant, const char *name)
 {
     return ledger_db_is_within(&view->db, tenant, name);

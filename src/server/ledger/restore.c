@@ -105,8 +105,7 @@ static void find_nodes(struct restore *restore, const struct forest *forest)
 {
     restore->node_of[0] = SPENDING_TOP;
     for (uint32_t tenant = 1; tenant < restore->n_tenants; tenant++) {
-        size_t node =
-            forest_find(forest, ledger_tenant_name(restore->ledger, tenant), SPENDING_TOP);
+        size_t node = forest_of_row(forest, restore->ledger, tenant);
         restore->node_of[tenant] = node;
         if (node != SPENDING_TOP && restore->first_of[node] == 0)
             restore->first_of[node] = tenant;
@@ -209,7 +208,11 @@ void restore_join_users(struct restore *restore)
     size_t kept = 0;
 
     for (size_t i = 0; i < restore->n_users; i++) {
-        size_t node = restore->node_of[restore->users[i].tenant];
+        uint32_t tenant = restore->users[i].tenant;
+        if (ledger_tenant_key(restore->ledger, tenant) != NULL)
+            tenant = ledger_tenant_parent(restore->ledger, tenant); /* users are the tenant's */
+        restore->users[i].tenant = tenant;
+        size_t node = restore->node_of[tenant];
         if (node != SPENDING_TOP)
             restore->users[i].tenant = restore->first_of[node];
     }

@@ -37,6 +37,8 @@ static enum tg_err open_node(struct spending *spending, struct forest *forest, s
 {
     struct node *node = &forest->nodes[i];
     const char *name = node->name != NULL ? node->name : "everyone";
+    size_t bytes = strlen(name);
+    struct spending_leaf leaf;
     tg_account parent = 0, account;
     bool parent_is_fresh;
 
@@ -46,7 +48,12 @@ static enum tg_err open_node(struct spending *spending, struct forest *forest, s
             return err;
         parent = atomic_load(&forest->nodes[node->parent].account);
     }
-    enum tg_err err = tg_bank_open(spending->bank, parent, name, strlen(name), node->budgets,
+    if (node->key != NULL) {
+        leaf = spending_leaf(SPENDING_KEY, (struct ledger_text){node->key, strlen(node->key)});
+        name = leaf.name;
+        bytes = leaf.bytes;
+    }
+    enum tg_err err = tg_bank_open(spending->bank, parent, name, bytes, node->budgets,
                                    node->n_budgets, now, &account, fresh, problem);
     if (err == TG_OK) {
         assert(account != 0);
@@ -94,9 +101,12 @@ static bool remember_user(struct spending *spending, struct user user, tg_ms now
 static enum tg_err open_user(struct spending *spending, const struct node *node,
                              struct ledger_text name, tg_ms now, tg_account *account, bool *fresh)
 {
+    if (name.size > LEDGER_NAME_MAX)
+        return TG_ERR_INVALID;
+    const struct spending_leaf leaf = spending_leaf(SPENDING_USER, name);
     tg_account tenant = atomic_load(&node->account);
     enum tg_err err =
-        tg_bank_open(spending->bank, tenant, name.bytes, name.size, node->user_budgets,
+        tg_bank_open(spending->bank, tenant, leaf.name, leaf.bytes, node->user_budgets,
                      node->n_user_budgets, now, account, fresh, NULL);
 
     /* Unless it is remembered its budgets would never change: better none, and a new start. */
@@ -434,30 +444,36 @@ void spending_free(struct spending *spending)
 /* ---- Reserving and settling ---- */
 
 static enum tg_err reserve_once(struct spending *spending, const struct spending_call *call,
-                                size_t tenant, tg_ms now, struct tg_money_answer *answer)
+                                size_t tenant, size_t key, tg_ms now,
+                                struct tg_money_answer *answer)
 {
     const struct node *node = &spending->forest.nodes[tenant];
-    tg_account account = atomic_load(&node->account);
+    tg_account of_key = key != SPENDING_TOP ? atomic_load(&spending->forest.nodes[key].account) : 0;
+    tg_account account = of_key != 0 ? of_key : atomic_load(&node->account), beside = 0;
     bool fresh;
 
     if (call->user.size > 0 && node->n_user_budgets > 0) {
         enum tg_err err = open_user(spending, node, call->user, now, &account, &fresh);
         if (err != TG_OK)
             return err;
+        beside = of_key;
     }
-    return tg_bank_reserve(spending->bank, account, call->money, call->up_to, now, answer);
+    return tg_bank_reserve_beside(spending->bank, account, beside, call->money, call->up_to, now,
+                                  answer);
 }
 
 enum tg_err spending_reserve_in_bank(struct spending *spending, const struct spending_call *call,
-                                     size_t tenant, tg_ms now, struct tg_money_answer *answer)
+                                     size_t tenant, size_t key, tg_ms now,
+                                     struct tg_money_answer *answer)
 {
-    enum tg_err err = reserve_once(spending, call, tenant, now, answer);
+    enum tg_err err = reserve_once(spending, call, tenant, key, now, answer);
     bool fresh;
 
     for (int i = 0; err == TG_ERR_UNKNOWN && i < REOPENINGS; i++) {
-        err = open_node(spending, &spending->forest, tenant, now, &fresh, NULL);
+        err = open_node(spending, &spending->forest, key != SPENDING_TOP ? key : tenant, now,
+                        &fresh, NULL);
         if (err == TG_OK)
-            err = reserve_once(spending, call, tenant, now, answer);
+            err = reserve_once(spending, call, tenant, key, now, answer);
     }
     return err;
 }
@@ -479,8 +495,9 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     pthread_rwlock_rdlock(&spending->lock);
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
-        err = spending_reserve_in_bank(spending, call, node, now, &got);
-        tenant = spending->forest.nodes[node].ledger_id;
+        size_t key = spending_find_key(spending, call);
+        err = spending_reserve_in_bank(spending, call, node, key, now, &got);
+        tenant = spending->forest.nodes[key != SPENDING_TOP ? key : node].ledger_id;
     }
     pthread_rwlock_unlock(&spending->lock);
     if (room && (err != TG_OK || got.reservation == 0)) {

@@ -7,7 +7,8 @@
  *     spending_settle(spending, &ticket, &use, now);                      before the reply goes out
  *
  * The bank decides, in memory; the ledger remembers. Everyone together is the account at the top,
- * tenants stand under their parents, users under their tenant and are opened when they first come.
+ * tenants stand under their parents, virtual keys under their tenant, and users, too, who are
+ * opened when they first come. A call with a key and a user is reserved in both, beside each other.
  *
  * Promise: at the start, and after each change, every budget's window holds what the ledger says,
  * and never less than it had before. When spending_settle() has returned, a crash cannot lose that
@@ -27,6 +28,13 @@
 
 #define SPENDING_TOP SIZE_MAX /* a tenant without a parent */
 
+struct spending_key {
+    const char *name;
+    const char *tags; /* for the ledger, as it has them; null: none */
+    const struct tg_budget *budgets;
+    size_t n_budgets;
+};
+
 /* Everything but the zones is copied; zones are borrowed until the next change, and until what was
  * reserved under them is settled. */
 struct spending_tenant {
@@ -36,6 +44,8 @@ struct spending_tenant {
     size_t n_budgets;
     const struct tg_budget *user_budgets; /* what each user has */
     size_t n_user_budgets;
+    const struct spending_key *keys; /* its virtual keys that have names, each name once */
+    size_t n_keys;
 };
 
 struct spending_tree {
@@ -73,6 +83,8 @@ bool spending_read_again(struct spending *spending, const struct spending_tree *
 struct spending_call {
     const char *tenant;      /* its name: another tree may have come since it was looked up */
     size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
+    const char *key;         /* the name of the virtual key; null: none, or it has no name. One that
+                                the tree has no longer is none: its budgets went with it. */
     struct ledger_text user; /* empty: none */
     tg_micro money;
     bool up_to; /* see tg_bank_reserve() */
@@ -85,7 +97,7 @@ tg_ms spending_time(struct spending *spending, tg_ms now);
 /* What an admitted call owes: to be settled exactly once. */
 struct spending_ticket {
     tg_reservation reservation; /* 0: refused */
-    uint32_t tenant;            /* its number in the ledger */
+    uint32_t tenant;            /* its number in the ledger, or that of its key */
     bool room;                  /* the ledger has promised to take it */
     uint32_t open;              /* what the ledger calls it once it is sent; 0: not */
     tg_ms reserved_at;
@@ -197,7 +209,8 @@ struct spending_account {
     const char *root;        /* the tenant at the top of its way up; null: spending_each(), and
                                 this is everyone */
     const char *tenant;      /* null: everyone */
-    struct ledger_text user; /* empty: the tenant itself */
+    const char *key;         /* a virtual key of the tenant; null: none */
+    struct ledger_text user; /* a user of the tenant; empty: none */
     tg_account number;       /* 0: not open */
     const struct tg_budget_metrics *budgets;
     size_t n_budgets;
@@ -206,9 +219,9 @@ struct spending_account {
 /* Must not call spending_...() */
 typedef void spending_each_fn(void *context, const struct spending_account *account);
 
-/* Reads the accounts on the way of a call from the top: everyone, the root, ..., the tenant, and
- * the user if there are budgets of users. Nothing is opened or changed; the money does not matter.
- * TG_ERR_UNKNOWN: there is no such tenant. */
+/* Reads the accounts on the way of a call from the top: everyone, the root, ..., the tenant, its
+ * key, and the user if there are budgets of users. Nothing is opened or changed; the money does not
+ * matter. TG_ERR_UNKNOWN: there is no such tenant. */
 TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, spending_each_fn *fn, void *context);
 
@@ -222,8 +235,8 @@ TG_MUST_CHECK enum tg_err spending_ask(struct spending *spending, const struct s
 TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, tg_micro *left, double *part);
 
-/* Reads everyone, all tenants, and the users that have spent in a window of now, these once or
- * more. Waits for the disk. False: the ledger could not be read, and users are missing. */
+/* Reads everyone, all tenants and keys, and the users that have spent in a window of now, these
+ * once or more. Waits for the disk. False: the ledger could not be read, and users are missing. */
 bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
                    struct tg_problem *problem);
 

@@ -54,6 +54,7 @@ static void credit_node(const struct crediting *crediting, size_t i,
     const struct forest *forest = &crediting->spending->forest;
     struct spending_account account = {.root = root_of(forest, i),
                                        .tenant = forest->nodes[i].name,
+                                       .key = forest->nodes[i].key,
                                        .number = atomic_load(&forest->nodes[i].account)};
 
     credit_account(crediting, &account, part);
@@ -69,8 +70,7 @@ static void credit_user(const struct crediting *crediting, size_t i,
 
     if (part->user_bytes == 0 || node->n_user_budgets == 0)
         return;
-    account.number = tg_bank_find(crediting->spending->bank, atomic_load(&node->account),
-                                  part->user, part->user_bytes);
+    account.number = spending_find_user(crediting->spending, node, account.user);
     credit_account(crediting, &account, part);
 }
 
@@ -84,15 +84,16 @@ static void credit_part(const struct crediting *crediting, const struct ledger_c
     seen[n++] = forest->n - 1;
     for (uint32_t at = part->tenant; at != 0 && n < TG_LEVELS_MAX;
          at = ledger_tenant_parent(ledger, at)) {
-        size_t node = forest_find(forest, ledger_tenant_name(ledger, at), SPENDING_TOP);
+        size_t node = forest_of_row(forest, ledger, at);
         bool again = node == SPENDING_TOP;
         for (size_t i = 0; i < n && !again; i++)
             again = seen[i] == node;
         if (!again)
             seen[n++] = node;
-        if (at == part->tenant && node != SPENDING_TOP)
-            credit_user(crediting, node, part);
     }
+    size_t tenant = forest_find_key(forest, ledger_tenant_name(ledger, part->tenant), NULL);
+    if (tenant != SPENDING_TOP)
+        credit_user(crediting, tenant, part);
     for (size_t i = 0; i < n; i++)
         credit_node(crediting, seen[i], part);
 }

@@ -10,6 +10,7 @@
  * A process that is itself taken over while its own predecessor still tells it of calls hands all
  * of them on: what is adopted is told like what is its own.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,26 +88,54 @@ static struct hash_slot *find_adopted(const struct adopted_calls *adopted, uint6
 /* Reserves as much as is left: what the predecessor has promised stands, whoever refuses it here.
  * */
 static tg_reservation reserve_adopted(struct spending *spending, const struct spending_event *event,
-                                      tg_ms now)
+                                      size_t node, tg_ms now)
 {
     struct spending_call call = {.hint = SPENDING_TOP, .user = event->user, .up_to = true};
     struct tg_money_answer answer = {0};
-    size_t node = SPENDING_TOP;
+    size_t key = SPENDING_TOP;
 
-    for (size_t i = 0; i < spending->forest.n && node == SPENDING_TOP; i++)
-        if (spending->forest.nodes[i].ledger_id == event->tenant)
-            node = i;
     if (node == SPENDING_TOP)
         return 0;
+    if (spending->forest.nodes[node].key != NULL) {
+        key = node;
+        node = spending->forest.nodes[key].parent;
+    }
     call.tenant = spending->forest.nodes[node].name;
     call.money = event->micro;
-    if (spending_reserve_in_bank(spending, &call, node, now, &answer) != TG_OK)
+    if (spending_reserve_in_bank(spending, &call, node, key, now, &answer) != TG_OK)
         return 0;
     return answer.reservation;
 }
 
+/* Whose call it is, by its names: the other process may know a tenant under another parent, or a
+ * key with other tags. */
+struct adopted_names {
+    char tenant[LEDGER_NAME_MAX + 1], key[LEDGER_NAME_MAX + 1];
+    bool has_key;
+};
+
+static void read_adopted(struct ledger *ledger, uint32_t row, struct adopted_names *names)
+{
+    ledger_lock(ledger);
+    const char *key = ledger_tenant_key(ledger, row);
+    snprintf(names->tenant, sizeof names->tenant, "%s", ledger_tenant_name(ledger, row));
+    snprintf(names->key, sizeof names->key, "%s", key != NULL ? key : "");
+    names->has_key = key != NULL;
+    ledger_unlock(ledger);
+}
+
+/* A key that is gone leaves its tenant. */
+static size_t find_adopter(const struct forest *forest, const struct adopted_names *names)
+{
+    size_t node =
+        names->has_key ? forest_find_key(forest, names->tenant, names->key) : SPENDING_TOP;
+
+    return node != SPENDING_TOP ? node : forest_find_key(forest, names->tenant, NULL);
+}
+
 static void adopt_sent(struct spending *spending, uint64_t source,
-                       const struct spending_event *event, tg_ms now)
+                       const struct spending_event *event, const struct adopted_names *names,
+                       tg_ms now)
 {
     struct adopted_calls *adopted = &spending->adopted;
     struct adopted *call = malloc(sizeof *call + event->user.size);
@@ -121,7 +150,8 @@ static void adopt_sent(struct spending *spending, uint64_t source,
                              .user_bytes = event->user.size};
     if (event->user.size > 0)
         memcpy(call->user, event->user.bytes, event->user.size);
-    call->reservation = reserve_adopted(spending, event, now);
+    call->reservation =
+        reserve_adopted(spending, event, find_adopter(&spending->forest, names), now);
     pthread_mutex_lock(&adopted->lock);
     bool kept = hash_table_reserve(&adopted->table, adopted->table.n + 1) == TG_OK;
     if (kept)
@@ -175,10 +205,15 @@ static struct adopted *take_adopted(struct adopted_calls *adopted, uint64_t sour
 void spending_adopt(struct spending *spending, uint64_t source, const struct spending_event *event,
                     tg_ms now)
 {
+    struct adopted_names names = {.has_key = false};
+
     now = spending_time(spending, now);
+    /* In this order, as spending_change() takes them. */
+    if (event->kind == SPENDING_SENT && spending->ledger != NULL)
+        read_adopted(spending->ledger, event->tenant, &names);
     pthread_rwlock_rdlock(&spending->lock);
     if (event->kind == SPENDING_SENT) {
-        adopt_sent(spending, source, event, now);
+        adopt_sent(spending, source, event, &names, now);
     } else {
         struct adopted *call = take_adopted(&spending->adopted, source, event->call);
         if (call != NULL)

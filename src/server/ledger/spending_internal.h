@@ -2,8 +2,10 @@
 #ifndef TG_LEDGER_SPENDING_INTERNAL_H
 #define TG_LEDGER_SPENDING_INTERNAL_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "io/posix/clock.h"
 #include "lib/core/hash_table.h"
@@ -62,9 +64,47 @@ struct spending {
     _Atomic int64_t uncertain; /* what was settled as such */
 };
 
-/* The lock is held, shared or alone. */
+/* What the bank calls a user, or a key, of a tenant. Tenants have names that begin with a printable
+ * character: so a user is never a child of the tenant that has his name, nor a key a user. */
+struct spending_leaf {
+    size_t bytes;
+    char name[1 + LEDGER_NAME_MAX];
+};
+
+enum { SPENDING_USER = 1, SPENDING_KEY };
+
+static inline struct spending_leaf spending_leaf(char kind, struct ledger_text text)
+{
+    struct spending_leaf leaf = {.bytes = 1 + text.size};
+
+    assert(text.size <= LEDGER_NAME_MAX);
+    leaf.name[0] = kind;
+    memcpy(leaf.name + 1, text.bytes, text.size);
+    return leaf;
+}
+
+/* The account of a user; 0: he has none now. */
+static inline tg_account spending_find_user(const struct spending *spending,
+                                            const struct node *tenant, struct ledger_text user)
+{
+    if (user.size > LEDGER_NAME_MAX)
+        return 0;
+    const struct spending_leaf leaf = spending_leaf(SPENDING_USER, user);
+    return tg_bank_find(spending->bank, atomic_load(&tenant->account), leaf.name, leaf.bytes);
+}
+
+/* The lock is held, shared or alone, here and below. The node of a call's key; SPENDING_TOP: it has
+ * none. */
+static inline size_t spending_find_key(const struct spending *spending,
+                                       const struct spending_call *call)
+{
+    return call->key != NULL ? forest_find_key(&spending->forest, call->tenant, call->key)
+                             : SPENDING_TOP;
+}
+
 enum tg_err spending_reserve_in_bank(struct spending *spending, const struct spending_call *call,
-                                     size_t tenant, tg_ms now, struct tg_money_answer *answer);
+                                     size_t tenant, size_t key, tg_ms now,
+                                     struct tg_money_answer *answer);
 
 void spending_free_adopted(struct spending *spending);
 

@@ -59,8 +59,10 @@ static void read_node(struct spending *spending, size_t i, const char *root, tg_
                       spending_each_fn *fn, void *context)
 {
     const struct node *node = &spending->forest.nodes[i];
-    struct spending_account account = {
-        .root = root, .tenant = node->name, .number = atomic_load(&node->account)};
+    struct spending_account account = {.root = root,
+                                       .tenant = node->name,
+                                       .key = node->key,
+                                       .number = atomic_load(&node->account)};
 
     read_account(spending, &account, node->budgets, node->n_budgets, now, fn, context);
 }
@@ -71,8 +73,7 @@ static void read_user(struct spending *spending, size_t i, const char *root,
     const struct node *node = &spending->forest.nodes[i];
     struct spending_account account = {.root = root, .tenant = node->name, .user = user};
 
-    account.number =
-        tg_bank_find(spending->bank, atomic_load(&node->account), user.bytes, user.size);
+    account.number = spending_find_user(spending, node, user);
     read_account(spending, &account, node->user_budgets, node->n_user_budgets, now, fn, context);
 }
 
@@ -102,6 +103,9 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
         read_node(spending, forest->n - 1, root, now, fn, context);
         for (size_t i = n; i-- > 0;)
             read_node(spending, way[i], root, now, fn, context);
+        size_t key = spending_find_key(spending, call);
+        if (key != SPENDING_TOP)
+            read_node(spending, key, root, now, fn, context);
         if (call->user.size > 0 && forest->nodes[tenant].n_user_budgets > 0)
             read_user(spending, tenant, root, call->user, now, fn, context);
     }
@@ -109,11 +113,11 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
     return tenant != SPENDING_TOP ? TG_OK : TG_ERR_UNKNOWN;
 }
 
-/* What a user without an account has left: all of his budgets, or what is left above him. */
-static void left_of_new_user(const struct node *node, tg_micro *left, double *part)
+/* What an account that is not open has left: all of its budgets, or what is left above it. */
+static void left_of_new(const struct tg_budget *budgets, size_t n, tg_micro *left, double *part)
 {
-    for (size_t i = 0; i < node->n_user_budgets; i++) {
-        const struct tg_budget *budget = &node->user_budgets[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct tg_budget *budget = &budgets[i];
         if (budget->mode == TG_SHADOW || budget->amount >= *left)
             continue;
         *left = budget->amount;
@@ -129,14 +133,30 @@ static enum tg_err left_at(struct spending *spending, const struct node *node,
 
     if (user.size == 0 || node->n_user_budgets == 0)
         return tg_bank_left(spending->bank, tenant, now, left, part);
-    account = tg_bank_find(spending->bank, tenant, user.bytes, user.size);
+    account = spending_find_user(spending, node, user);
     /* He may have made place meanwhile. */
     if (account != 0 && tg_bank_left(spending->bank, account, now, left, part) == TG_OK)
         return TG_OK;
     enum tg_err err = tg_bank_left(spending->bank, tenant, now, left, part);
     if (!err)
-        left_of_new_user(node, left, part);
+        left_of_new(node->user_budgets, node->n_user_budgets, left, part);
     return err;
+}
+
+/* The same where a key of the tenant has less. It may have made place, as a user may. */
+static void left_of_key(struct spending *spending, const struct node *key, tg_ms now,
+                        tg_micro *left, double *part)
+{
+    tg_micro here;
+    double part_here;
+
+    if (tg_bank_left(spending->bank, atomic_load(&key->account), now, &here, &part_here) != TG_OK) {
+        left_of_new(key->budgets, key->n_budgets, left, part);
+    } else if (here < *left) {
+        *left = here;
+        if (part)
+            *part = part_here;
+    }
 }
 
 enum tg_err spending_left(struct spending *spending, const struct spending_call *call, tg_ms now,
@@ -149,8 +169,24 @@ enum tg_err spending_left(struct spending *spending, const struct spending_call 
     size_t tenant = forest_find(&spending->forest, call->tenant, call->hint);
     if (tenant != SPENDING_TOP)
         err = left_at(spending, &spending->forest.nodes[tenant], call->user, now, left, part);
+    size_t key = tenant != SPENDING_TOP && !err ? spending_find_key(spending, call) : SPENDING_TOP;
+    if (key != SPENDING_TOP)
+        left_of_key(spending, &spending->forest.nodes[key], now, left, part);
     pthread_rwlock_unlock(&spending->lock);
     return err;
+}
+
+/* A key that has made place refuses nothing: nothing is counted in it. */
+static void ask_key(struct spending *spending, const struct node *key, tg_ms now,
+                    struct tg_money_answer *answer)
+{
+    struct tg_money_answer said;
+    bool user_is_spent = answer->account != 0 && !answer->contended;
+
+    /* It is nearer to the top than a user: where both are spent, or neither is, it answers. */
+    if (tg_bank_ask(spending->bank, atomic_load(&key->account), 1, now, &said) == TG_OK &&
+        said.account != 0 && (!said.contended || !user_is_spent))
+        *answer = said;
 }
 
 enum tg_err spending_ask(struct spending *spending, const struct spending_call *call, tg_ms now,
@@ -163,12 +199,15 @@ enum tg_err spending_ask(struct spending *spending, const struct spending_call *
     if (tenant != SPENDING_TOP) {
         const struct node *node = &spending->forest.nodes[tenant];
         tg_account account = atomic_load(&node->account), user = 0;
+        size_t key = spending_find_key(spending, call);
         if (call->user.size > 0 && node->n_user_budgets > 0)
-            user = tg_bank_find(spending->bank, account, call->user.bytes, call->user.size);
+            user = spending_find_user(spending, node, call->user);
         if (user != 0)
             err = tg_bank_ask(spending->bank, user, 1, now, answer);
         if (err == TG_ERR_UNKNOWN) /* he has none, or has made place meanwhile */
             err = tg_bank_ask(spending->bank, account, 1, now, answer);
+        if (!err && key != SPENDING_TOP)
+            ask_key(spending, &spending->forest.nodes[key], now, answer);
     }
     pthread_rwlock_unlock(&spending->lock);
     return err;

@@ -17,8 +17,8 @@
 
 /* ---- Keys ---- */
 
-/* "tg:money:{product}:t:team-a:1794700800000-1794787200000", of a user "...:u:team-a:ann:...", of
- * everyone "tg:money:{%}:..." */
+/* "tg:money:{product}:t:team-a:1794700800000-1794787200000", of a user "...:u:team-a:ann:...", of a
+ * virtual key "...:k:team-a:ci:...", of everyone "tg:money:{%}:..." */
 size_t money_key(const struct remote_money *money, const struct spending_account *account,
                  tg_ms begin, tg_ms end, char text[MONEY_KEY_MAX])
 {
@@ -30,12 +30,17 @@ size_t money_key(const struct remote_money *money, const struct spending_account
     remote_text_name(&key, account->tenant ? slice_of(account->root) : SLICE(""));
     remote_text_put(&key, SLICE("}:"));
     if (account->tenant) {
-        remote_text_put(&key, account->user.size > 0 ? SLICE("u:") : SLICE("t:"));
+        remote_text_put(&key, account->user.size > 0 ? SLICE("u:")
+                              : account->key != NULL ? SLICE("k:")
+                                                     : SLICE("t:"));
         remote_text_name(&key, slice_of(account->tenant));
         remote_text_put(&key, SLICE(":"));
     }
-    if (account->user.size > 0) {
-        remote_text_name(&key, (struct slice){account->user.bytes, account->user.size});
+    assert(account->user.size == 0 || account->key == NULL);
+    if (account->user.size > 0 || account->key != NULL) {
+        remote_text_name(&key, account->key != NULL
+                                   ? slice_of(account->key)
+                                   : (struct slice){account->user.bytes, account->user.size});
         remote_text_put(&key, SLICE(":"));
     }
     int n = snprintf(window, sizeof window, "%lld-%lld", (long long)begin, (long long)end);

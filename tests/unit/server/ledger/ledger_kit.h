@@ -223,7 +223,7 @@ KIT void kit_roll(struct ledger *ledger, tg_ms now)
 KIT uint32_t kit_tenant(struct ledger *ledger, uint32_t parent, const char *name)
 {
     struct tg_problem problem = {""};
-    struct ledger_tenant_spec tenant = {name, LEDGER_NO_PARENT, parent, 0};
+    struct ledger_tenant_spec tenant = {name, LEDGER_NO_PARENT, parent, 0, NULL, NULL};
 
     if (!ledger_add_tenants(ledger, &tenant, 1, &problem))
         fail_msg("%s", problem.text);

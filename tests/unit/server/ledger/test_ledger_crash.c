@@ -66,7 +66,7 @@ static void child(const struct kit *kit, struct notes *notes, int replies, struc
     struct ledger *ledger;
     struct spender spenders[SPENDERS];
     struct clock clock;
-    struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0};
+    struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0, NULL, NULL};
     pthread_t threads[SPENDERS];
 
     clock_init(&clock);
@@ -274,7 +274,7 @@ static void flying_child(const struct kit *kit, struct all_notes *notes, int rep
     kit_faults.kills = true;
     for (size_t i = 0; i < SPENDERS; i++) {
         snprintf(names[i], sizeof names[i], "t%zu", i);
-        tenants[i] = (struct ledger_tenant_spec){names[i], LEDGER_NO_PARENT, 0, 0};
+        tenants[i] = (struct ledger_tenant_spec){names[i], LEDGER_NO_PARENT, 0, 0, NULL, NULL};
     }
     if (write(replies, "o", 1) != 1 || !ledger_open(&config, &ledger, NULL) ||
         !ledger_add_tenants(ledger, tenants, SPENDERS, NULL) ||

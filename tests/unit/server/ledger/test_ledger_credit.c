@@ -21,8 +21,8 @@ static const struct tg_budget users = {10000, TG_PER_DAY, NULL, TG_ENFORCE};
 static struct spending *must_spending(struct ledger *ledger)
 {
     const struct spending_tenant tenants[TENANTS] = {
-        [PRODUCT] = {"product", SPENDING_TOP, &product, 1, NULL, 0},
-        [TEAM] = {"team", PRODUCT, team, 2, &users, 1}};
+        [PRODUCT] = {"product", SPENDING_TOP, &product, 1, NULL, 0, NULL, 0},
+        [TEAM] = {"team", PRODUCT, team, 2, &users, 1, NULL, 0}};
     const struct spending_tree tree = {&everyone, 1, tenants, TENANTS};
     struct spending_config config = {.ledger = ledger};
     struct tg_problem problem = {""};

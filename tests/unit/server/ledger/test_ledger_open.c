@@ -407,7 +407,7 @@ static void a_journal_of_version_1_is_read_and_converted(void **state)
 static struct spending *spending_with(struct ledger *ledger, tg_ms now)
 {
     static const struct tg_budget budget = {1000, TG_PER_DAY, NULL, TG_ENFORCE};
-    const struct spending_tenant tenant = {"a", SPENDING_TOP, &budget, 1, &budget, 1};
+    const struct spending_tenant tenant = {"a", SPENDING_TOP, &budget, 1, &budget, 1, NULL, 0};
     const struct spending_tree tree = {&budget, 1, &tenant, 1};
     struct spending_config config = {.ledger = ledger};
     struct tg_problem problem = {""};

@@ -232,7 +232,7 @@ static void a_conversion_that_fails_is_repeated(void **state)
 
 static struct spending *spending_with(struct ledger *ledger, const struct tg_budget *budget)
 {
-    const struct spending_tenant tenant = {"a", SPENDING_TOP, budget, 1, budget, 1};
+    const struct spending_tenant tenant = {"a", SPENDING_TOP, budget, 1, budget, 1, NULL, 0};
     const struct spending_tree tree = {budget, 1, &tenant, 1};
     struct spending_config config = {.ledger = ledger};
     struct tg_problem problem = {""};

@@ -32,10 +32,10 @@ static void world_init(struct world *world)
     world->team_a[1] = budget_of(20000, TG_PER_TOTAL);
     world->users[0] = budget_of(1000, TG_PER_DAY);
     world->tenants[PRODUCT] =
-        (struct spending_tenant){"product", SPENDING_TOP, world->product, 1, NULL, 0};
+        (struct spending_tenant){"product", SPENDING_TOP, world->product, 1, NULL, 0, NULL, 0};
     world->tenants[TEAM_A] =
-        (struct spending_tenant){"team-a", PRODUCT, world->team_a, 2, world->users, 1};
-    world->tenants[TEAM_B] = (struct spending_tenant){"team-b", PRODUCT, NULL, 0, NULL, 0};
+        (struct spending_tenant){"team-a", PRODUCT, world->team_a, 2, world->users, 1, NULL, 0};
+    world->tenants[TEAM_B] = (struct spending_tenant){"team-b", PRODUCT, NULL, 0, NULL, 0, NULL, 0};
     world->tree = (struct spending_tree){world->everyone, 1, world->tenants, TENANTS};
 }
 
@@ -71,7 +71,8 @@ static const char *name_of(size_t tenant)
 /* By its name alone, as if another tree had come meanwhile. */
 static struct spending_call call_of(size_t tenant, const char *user, tg_micro money)
 {
-    return (struct spending_call){name_of(tenant), tenant + 1, kit_text(user), money, false};
+    return (struct spending_call){
+        .tenant = name_of(tenant), .hint = tenant + 1, .user = kit_text(user), .money = money};
 }
 
 static struct spending_use use_of(const char *user, tg_micro spent)
@@ -555,9 +556,200 @@ static void windows_follow_the_wall_clock_and_never_go_back(void **state)
     spending_free(spending);
 }
 
+/* ---- virtual keys ---- */
+
+enum { CI = 600,
+       DEV = 5000 };
+
+/* team-a has two keys, of which one has a budget. */
+struct keyed {
+    struct world world;
+    struct tg_budget ci[1];
+    struct spending_key keys[2];
+};
+
+static void keyed_init(struct keyed *keyed)
+{
+    world_init(&keyed->world);
+    keyed->ci[0] = budget_of(CI, TG_PER_DAY);
+    keyed->keys[0] = (struct spending_key){"ci", "cost_centre=4711", keyed->ci, 1};
+    keyed->keys[1] = (struct spending_key){"ann", NULL, NULL, 0};
+    keyed->world.tenants[TEAM_A].keys = keyed->keys;
+    keyed->world.tenants[TEAM_A].n_keys = 2;
+}
+
+static struct spending_call call_with_key(const char *key, const char *user, tg_micro money)
+{
+    struct spending_call call = call_of(TEAM_A, user, money);
+
+    call.key = key;
+    return call;
+}
+
+/* Spends with a key; false: it was refused. */
+static bool spend_with_key(struct spending *spending, const char *key, const char *user,
+                           tg_micro money)
+{
+    struct spending_call call = call_with_key(key, user, money);
+    struct spending_use use = {.spent = money, .user = kit_text(user), .model = kit_text("m")};
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_OK);
+    return ticket.reservation != 0 && spending_settle(spending, &ticket, &use, NOW);
+}
+
+static tg_micro left_with_key(struct spending *spending, const char *key, const char *user)
+{
+    struct spending_call call = call_with_key(key, user, 0);
+    tg_micro left = -1;
+
+    assert_int_equal(spending_left(spending, &call, NOW, &left, NULL), TG_OK);
+    return left;
+}
+
+static void a_key_has_a_budget_below_its_tenants(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct keyed keyed;
+    (void)state;
+
+    keyed_init(&keyed);
+    struct spending *spending = must_spending(ledger, false, &keyed.world, NOW);
+    assert_int_equal(left_with_key(spending, "ci", ""), CI);
+    assert_true(spend_with_key(spending, "ci", "", 400));
+    assert_int_equal(left_with_key(spending, "ci", ""), CI - 400);
+    assert_false(spend_with_key(spending, "ci", "", 201));
+    /* Not by a user's money, nor by another's key, which has its tenant's. */
+    assert_false(spend_with_key(spending, "ci", "bob", 201));
+    assert_true(spend_with_key(spending, "ann", "", 1000));
+    assert_true(spend_with_key(spending, "ci", "bob", 200));
+    assert_false(spend_with_key(spending, "ci", "eve", 1));
+    assert_int_equal(left_with_key(spending, "ci", "eve"), 0);
+    assert_int_equal(left_with_key(spending, NULL, "bob"), 800);
+    assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 1600);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+/* A user, a key and a child of a tenant may have one name, and are three. */
+static void a_name_is_a_user_or_a_key_or_a_child(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct keyed keyed;
+    (void)state;
+
+    keyed_init(&keyed);
+    struct tg_budget users[1] = {budget_of(300, TG_PER_DAY)};
+    keyed.world.tenants[PRODUCT].user_budgets = users;
+    keyed.world.tenants[PRODUCT].n_user_budgets = 1;
+    struct spending *spending = must_spending(ledger, false, &keyed.world, NOW);
+    assert_true(spend_with_key(spending, "ci", "ci", 500));
+    assert_int_equal(left_with_key(spending, NULL, "ci"), 500);
+    struct spending_call call = call_of(PRODUCT, "team-a", 300);
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_OK);
+    assert_int_not_equal(ticket.reservation, 0);
+    assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 500);
+    spending_settle(spending, &ticket, &(struct spending_use){.spent = 0}, NOW);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+/* Over a restart: the key's own, its users', its tenant's, and all above them, each once. Also with
+ * other tags, which count on under the key's name. */
+static void what_a_key_spent_is_restored(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct keyed keyed;
+    (void)state;
+
+    keyed_init(&keyed);
+    struct spending *spending = must_spending(ledger, false, &keyed.world, NOW);
+    assert_true(spend_with_key(spending, "ci", "bob", 100));
+    assert_true(spend_with_key(spending, "ann", "bob", 10));
+    assert_true(spend_with_key(spending, NULL, "bob", 1));
+    for (int round = 0; round < 2; round++) {
+        keyed.keys[0].tags = round == 0 ? "cost_centre=4711" : "cost_centre=4712";
+        spending_free(spending);
+        kit_close(ledger);
+        ledger = kit_open(&kit);
+        spending = must_spending(ledger, false, &keyed.world, NOW);
+        assert_int_equal(left_with_key(spending, "ci", ""), CI - 100 - 20 * round);
+        assert_int_equal(left_with_key(spending, NULL, "bob"), 1000 - 111 - 20 * round);
+        assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 111 - 20 * round);
+        assert_true(spend_with_key(spending, "ci", "bob", 20));
+        assert_int_equal(kit_spent(ledger, "product", NULL, 0), 131 + 20 * round);
+        assert_int_equal(kit_spent(ledger, "team-a", "bob", 0), 131 + 20 * round);
+    }
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+/* A version that knows of no keys reads names up to the first 0, and takes a row under a tenant
+ * with the tenant's name for that tenant, which has moved. */
+static void a_key_is_a_row_that_older_versions_take_for_its_tenant(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct keyed keyed;
+    (void)state;
+
+    keyed_init(&keyed);
+    struct spending *spending = must_spending(ledger, false, &keyed.world, NOW);
+    spending_free(spending);
+    kit_close(ledger);
+    assert_int_equal(kit_ask(kit.path, "PRAGMA user_version"), 2);
+    assert_int_equal(kit_ask(kit.path, "SELECT count(*) FROM tenants WHERE parent = (SELECT id"
+                                       " FROM tenants WHERE name = 'team-a') AND"
+                                       " substr(name, 1, 7) = x'7465616d2d6100'"),
+                     2);
+    kit_free(&kit);
+}
+
+/* A key that a new configuration has no longer leaves its tenant's budgets alone. */
+static void a_key_that_is_gone_charges_its_tenant(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct keyed keyed;
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    (void)state;
+
+    keyed_init(&keyed);
+    struct spending *spending = must_spending(ledger, false, &keyed.world, NOW);
+    struct spending_call call = call_with_key("ci", "bob", 500);
+    assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_OK);
+    keyed.world.tenants[TEAM_A].n_keys = 0;
+    must_change(spending, &keyed.world, NOW);
+    assert_true(spend_with_key(spending, "ci", "", 700));
+    keyed.world.tenants[TEAM_A].n_keys = 2;
+    must_change(spending, &keyed.world, NOW);
+    assert_int_equal(left_with_key(spending, "ci", ""), CI - 500); /* it is in flight */
+    spending_settle(spending, &ticket, &(struct spending_use){.spent = 200}, NOW);
+    assert_int_equal(left_with_key(spending, "ci", ""), CI - 200);
+    assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 900);
+    spending_free(spending);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_a_budget_below_its_tenants),
+        cmocka_unit_test(a_name_is_a_user_or_a_key_or_a_child),
+        cmocka_unit_test(what_a_key_spent_is_restored),
+        cmocka_unit_test(a_key_is_a_row_that_older_versions_take_for_its_tenant),
+        cmocka_unit_test(a_key_that_is_gone_charges_its_tenant),
         cmocka_unit_test(windows_follow_the_wall_clock_and_never_go_back),
         cmocka_unit_test(every_window_is_restored_at_the_start),
         cmocka_unit_test(a_user_is_remembered_over_a_restart),

@@ -52,9 +52,30 @@ static void house_init(struct house *house)
     house->top[0] = budget_of(900, TG_PER_WEEK);
     house->leaf[0] = budget_of(800, TG_PER_DAY);
     house->users[0] = budget_of(700, TG_PER_TOTAL);
-    house->tenants[0] = (struct spending_tenant){"top", SPENDING_TOP, house->top, 1, NULL, 0};
-    house->tenants[1] = (struct spending_tenant){"leaf", 0, house->leaf, 1, house->users, 1};
-    house->tenants[2] = (struct spending_tenant){"other", SPENDING_TOP, NULL, 0, NULL, 0};
+    house->tenants[0] = (struct spending_tenant){
+        .name = "top",
+        .parent = SPENDING_TOP,
+        .budgets = house->top,
+        .n_budgets = 1,
+        .user_budgets = NULL,
+        .n_user_budgets = 0,
+    };
+    house->tenants[1] = (struct spending_tenant){
+        .name = "leaf",
+        .parent = 0,
+        .budgets = house->leaf,
+        .n_budgets = 1,
+        .user_budgets = house->users,
+        .n_user_budgets = 1,
+    };
+    house->tenants[2] = (struct spending_tenant){
+        .name = "other",
+        .parent = SPENDING_TOP,
+        .budgets = NULL,
+        .n_budgets = 0,
+        .user_budgets = NULL,
+        .n_user_budgets = 0,
+    };
     house->tree = (struct spending_tree){house->everyone, 1, house->tenants, 3};
 }
 

@@ -35,8 +35,22 @@ static void plan_init(struct plan *plan, enum tg_per per)
 {
     plan->budgets[0] = (struct tg_budget){TG_MONEY_MAX, per, NULL, TG_ENFORCE};
     plan->tenants[0] =
-        (struct spending_tenant){"top", SPENDING_TOP, plan->budgets, 1, plan->budgets, 1};
-    plan->tenants[1] = (struct spending_tenant){"leaf", 0, plan->budgets, 1, plan->budgets, 1};
+        (struct spending_tenant){
+            .name = "top",
+            .parent = SPENDING_TOP,
+            .budgets = plan->budgets,
+            .n_budgets = 1,
+            .user_budgets = plan->budgets,
+            .n_user_budgets = 1,
+        };
+    plan->tenants[1] = (struct spending_tenant){
+        .name = "leaf",
+        .parent = 0,
+        .budgets = plan->budgets,
+        .n_budgets = 1,
+        .user_budgets = plan->budgets,
+        .n_user_budgets = 1,
+    };
     plan->tree = (struct spending_tree){plan->budgets, 1, plan->tenants, 2};
 }
 

@@ -54,13 +54,13 @@ KIT void money_world_init(struct money_world *world)
     world->users[0] = budget_of(2000, TG_PER_DAY);
     world->users[1] = budget_of(6000, TG_PER_WEEK);
     world->tenants[PRODUCT] =
-        (struct spending_tenant){"product", SPENDING_TOP, world->product, 2, NULL, 0};
+        (struct spending_tenant){"product", SPENDING_TOP, world->product, 2, NULL, 0, NULL, 0};
     world->tenants[TEAM_A] =
-        (struct spending_tenant){"team:{a}", PRODUCT, world->team_a, 3, world->users, 2};
+        (struct spending_tenant){"team:{a}", PRODUCT, world->team_a, 3, world->users, 2, NULL, 0};
     world->tenants[TEAM_B] =
-        (struct spending_tenant){"team-b", PRODUCT, world->team_b, 1, NULL, 0};
+        (struct spending_tenant){"team-b", PRODUCT, world->team_b, 1, NULL, 0, NULL, 0};
     world->tenants[SOLO] =
-        (struct spending_tenant){"solo", SPENDING_TOP, world->solo, 1, NULL, 0};
+        (struct spending_tenant){"solo", SPENDING_TOP, world->solo, 1, NULL, 0, NULL, 0};
     world->tree = (struct spending_tree){world->everyone, 2, world->tenants, TENANTS};
 }
 

@@ -26,6 +26,8 @@ struct running {
 struct match {
     struct draw draw;
     struct money_world world;
+    struct tg_budget budgets[3];
+    struct spending_key keys[2];
     struct spending *bank;
     struct money_node nodes[NODES];
     size_t n_nodes;
@@ -60,9 +62,24 @@ static void compare(struct match *match, const struct spending_call *what,
                  answer->would_deny);
 }
 
+/* Keys of one name below both teams, one of which is called like a user. */
+static void add_keys(struct match *match)
+{
+    match->budgets[0] = budget_of(1500, TG_PER_DAY);
+    match->budgets[1] = budget_of(6000, TG_PER_MONTH);
+    match->budgets[2] = budget_of(4000, TG_PER_WEEK);
+    match->keys[0] = (struct spending_key){"ci:{y}", NULL, match->budgets, 2};
+    match->keys[1] = (struct spending_key){"ann", "team=a", match->budgets + 2, 1};
+    for (size_t i = TEAM_A; i <= TEAM_B; i++) {
+        match->world.tenants[i].keys = match->keys;
+        match->world.tenants[i].n_keys = 2;
+    }
+}
+
 static void reserve_both(struct match *match, int step)
 {
     static const char *const users[] = {NULL, "ann", "bob:{x}"};
+    static const char *const keys[] = {NULL, "ann", "ci:{y}"};
     size_t tenant = (size_t)draw_between(&match->draw, 0, TENANTS - 1);
     const char *user = tenant == TEAM_A ? users[draw_between(&match->draw, 0, 2)] : NULL;
     tg_micro money = draw_chance(&match->draw, 5) ? 0 : draw_magnitude(&match->draw, 20000);
@@ -71,6 +88,7 @@ static void reserve_both(struct match *match, int step)
     struct running *running = &match->running[match->n_running];
     size_t node = (size_t)draw_between(&match->draw, 0, (int64_t)match->n_nodes - 1);
 
+    what.key = tenant == TEAM_A || tenant == TEAM_B ? keys[draw_between(&match->draw, 0, 2)] : NULL;
     what.up_to = draw_chance(&match->draw, 25);
     enum tg_err err = spending_reserve(match->bank, &what, match->now, &running->bank, &want);
     assert_int_equal(err, TG_OK);
@@ -157,6 +175,7 @@ static void match_open(struct match *match, uint64_t stream, size_t n_nodes, siz
     match->now = NOW;
     match->n_nodes = n_nodes;
     money_world_init(&match->world);
+    add_keys(match);
     match->world.tree.n_budgets = everyone;
     match->world.everyone[0].amount = 900000;
     match->world.team_a[1].amount = 250000;

@@ -48,7 +48,7 @@ static struct takeover_frame heard;
 static int open_old(void **state)
 {
     struct ledger_config config;
-    struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0};
+    struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0, NULL, NULL};
     struct tg_problem problem = {""};
     struct ledger_entry entry = {.micro = SPENT};
     FILE *file;
