@@ -257,18 +257,63 @@ bool ledger_scan_moved(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, vo
     return ledger_db_scan(&ledger->db, &span, fn, context, problem);
 }
 
-void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context)
+static void scan_waiting(struct ledger *ledger, const struct ledger_span *span, ledger_sum_fn *fn,
+                         void *context)
 {
-    const struct ledger_span span = {.begin = begin, .end = INT64_MAX};
     uint64_t next = atomic_load(&ledger->journal.next);
 
     for (uint64_t i = atomic_load(&ledger->moved) + 1; i < next; i++) {
         struct journal_record record;
         struct ledger_sum sum;
         if (journal_read(&ledger->journal, i, &record) == JOURNAL_WHOLE &&
-            ledger_sum_of(&record.entry, &span, &sum))
+            ledger_sum_of(&record.entry, span, &sum))
             fn(context, &sum);
     }
+}
+
+void ledger_scan_waiting(struct ledger *ledger, tg_ms begin, ledger_sum_fn *fn, void *context)
+{
+    const struct ledger_span span = {.begin = begin, .end = INT64_MAX};
+
+    scan_waiting(ledger, &span, fn, context);
+}
+
+/* One that has had several parents has several numbers. */
+struct tenant_scan {
+    struct ledger *ledger;
+    const char *name;
+    ledger_sum_fn *fn;
+    void *context;
+};
+
+static bool is_tenant(struct ledger *ledger, uint32_t tenant, const char *name)
+{
+    return strcmp(ledger_db_name(&ledger->db, tenant), name) == 0;
+}
+
+static void pass_own(void *context, const struct ledger_sum *sum)
+{
+    struct tenant_scan *scan = context;
+
+    if (is_tenant(scan->ledger, sum->tenant, scan->name))
+        scan->fn(scan->context, sum);
+}
+
+bool ledger_tenant_scan(struct ledger *ledger, const char *tenant, tg_ms begin, tg_ms end,
+                        ledger_sum_fn *fn, void *context, struct tg_problem *problem)
+{
+    const struct ledger_span span = {.begin = begin, .end = end, .by_day = true};
+    struct tenant_scan scan = {ledger, tenant, fn, context};
+    bool done = true;
+
+    ledger_lock(ledger);
+    for (uint32_t i = 1; done && i <= ledger->db.n_tenants; i++)
+        if (is_tenant(ledger, i, tenant))
+            done = ledger_db_scan_tenant(&ledger->db, i, &span, fn, context, problem);
+    if (done)
+        scan_waiting(ledger, &span, pass_own, &scan);
+    ledger_unlock(ledger);
+    return done;
 }
 
 struct asked {

@@ -262,6 +262,13 @@ struct ledger_sum {
 bool ledger_spent(struct ledger *ledger, const char *tenant, const char *user, tg_ms begin,
                   tg_micro *micro, struct tg_problem *problem);
 
+/* What one tenant's own calls were, those beneath it left out, by UTC day and model: calls of
+ * [begin, end), which are whole quarters of an hour, in the last 70 days. It looks up each quarter,
+ * so that it takes some ms for a month, whatever others have spent. A day and model may come more
+ * than once. Waits for the disk. */
+bool ledger_tenant_scan(struct ledger *ledger, const char *tenant, tg_ms begin, tg_ms end,
+                        ledger_sum_fn *fn, void *context, struct tg_problem *problem);
+
 /* The same for everyone, in two parts between ledger_lock() and ledger_unlock(): what is in the
  * database, and what is in the journal now. While it is locked nothing moves from one to the other;
  * appends continue. Each part may give several sums for the same names. */

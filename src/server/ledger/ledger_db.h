@@ -143,6 +143,8 @@ struct ledger_span {
 };
 bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger_sum_fn *fn,
                     void *context, struct tg_problem *problem);
+bool ledger_db_scan_tenant(struct ledger_db *db, uint32_t tenant, const struct ledger_span *span,
+                           ledger_sum_fn *fn, void *context, struct tg_problem *problem);
 bool ledger_db_roll(struct ledger_db *db, tg_ms now, tg_ms detail, struct tg_problem *problem);
 
 /* SQL functions that SQLite lacks: a sum that saturates. */

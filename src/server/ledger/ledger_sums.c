@@ -131,6 +131,40 @@ bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger
     return good;
 }
 
+/* Sums lie by time first: each quarter is sought by itself, and what others have spent in it is
+ * passed over. */
+static const char tenant_sql[] =
+    "WITH RECURSIVE quarters(at) AS (SELECT ?1 UNION ALL"
+    " SELECT at + 900000 FROM quarters WHERE at + 900000 < ?2)"
+    " SELECT ?3, x'', (SELECT text FROM names WHERE id = model), bounded(calls), bounded(input),"
+    " bounded(cached_input), bounded(cache_write), bounded(output), bounded(micro_usd),"
+    " bounded(uncertain), at - at % 86400000 AS day"
+    " FROM quarters CROSS JOIN sums ON span = 0 AND begin = at AND tenant = ?3"
+    " GROUP BY model, day";
+
+bool ledger_db_scan_tenant(struct ledger_db *db, uint32_t tenant, const struct ledger_span *span,
+                           ledger_sum_fn *fn, void *context, struct tg_problem *problem)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = SQLITE_DONE;
+    bool good = sqlite3_prepare_v2(db->sqlite, tenant_sql, -1, &statement, NULL) == SQLITE_OK;
+
+    if (good) {
+        sqlite3_bind_int64(statement, 1, span->begin);
+        sqlite3_bind_int64(statement, 2, span->end);
+        sqlite3_bind_int64(statement, 3, tenant);
+    }
+    while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct ledger_sum sum = sum_of_row(statement);
+        fn(context, &sum);
+    }
+    good = good && code == SQLITE_DONE;
+    if (!good)
+        ledger_db_fail(db, "its sums cannot be read", problem);
+    sqlite3_finalize(statement);
+    return good;
+}
+
 bool ledger_sum_of(const struct ledger_entry *entry, const struct ledger_span *span,
                    struct ledger_sum *sum)
 {

@@ -166,6 +166,61 @@ static void the_file_stops_growing(void **state)
     kit_free(&kit);
 }
 
+struct own_days {
+    tg_micro micro[40];
+    int64_t calls;
+    tg_ms begin;
+};
+
+static void add_day(void *context, const struct ledger_sum *sum)
+{
+    struct own_days *days = context;
+    size_t day = (size_t)((sum->day - days->begin) / DAY);
+
+    assert_true(sum->day >= days->begin && day < COUNT_OF(days->micro));
+    days->micro[day] += sum->micro + sum->uncertain;
+    days->calls += sum->calls;
+}
+
+/* What a tenant sees of itself: its own days, wherever it stood, and nobody else's, whether the
+ * calls are in the database or in the journal. */
+static void a_tenants_days_are_its_own(void **state)
+{
+    const tg_ms begin = NOW - NOW % DAY - 30 * DAY, end = NOW - NOW % DAY + DAY;
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct draw draw = draw_stream(draw_seed("test_ledger_roll"), 2);
+    struct own_days want = {.begin = begin}, have = {.begin = begin};
+    struct tg_problem problem;
+    uint32_t ids[4];
+    (void)state;
+
+    ids[0] = kit_tenant(ledger, 0, "a");
+    ids[1] = kit_tenant(ledger, 0, "b");
+    ids[2] = kit_tenant(ledger, ids[1], "a"); /* later it stands below b */
+    ids[3] = kit_tenant(ledger, ids[0], "c");
+    for (int i = 0; i < 2000; i++) {
+        tg_ms at = NOW - draw_between(&draw, 0, 40 * DAY);
+        tg_micro micro = draw_magnitude(&draw, INT64_C(1000000000));
+        size_t tenant = (size_t)draw_between(&draw, 0, 3);
+        kit_spend(ledger, ids[tenant], users[i % 3], at, micro);
+        if (i < 1970 && i % 50 == 49)
+            kit_flush(ledger);
+        if (tenant % 2 != 0 || at < begin)
+            continue;
+        want.micro[(at - begin) / DAY] += micro;
+        want.calls++;
+    }
+    assert_true(ledger_tenant_scan(ledger, "a", begin, end, add_day, &have, &problem));
+    assert_int_equal(have.calls, want.calls);
+    assert_memory_equal(have.micro, want.micro, sizeof want.micro);
+    have = (struct own_days){.begin = begin};
+    assert_true(ledger_tenant_scan(ledger, "nobody", begin, end, add_day, &have, &problem));
+    assert_int_equal(have.calls, 0);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +228,7 @@ int main(void)
         cmocka_unit_test(an_old_beginning_counts_too_much_rather_than_too_little),
         cmocka_unit_test(without_detail_only_sums_are_kept),
         cmocka_unit_test(the_file_stops_growing),
+        cmocka_unit_test(a_tenants_days_are_its_own),
     };
 
     kit_wrap_sqlite();
