@@ -70,14 +70,21 @@ void admit_refusal(const struct admit_reply *reply, struct refusal *why)
 /* ---- the watch ---- */
 
 /* Shows the reply's text and the numbers of the limit that refused. */
-static void watch_refusal(struct worker *worker, const struct admit_question *question,
-                          const struct tg_answer *answer, const struct refusal *why,
-                          const struct report *report)
+static void watch_refusal(struct worker *worker, const struct generation *generation,
+                          const struct admit_question *question, const struct admit_reply *reply,
+                          const struct tg_answer *answer, const struct report *report)
 {
     struct report_notes notes = {.axis = TG_AXIS_NONE, .refusal.peer_calls = -1};
+    struct tenant_share *share =
+        question->tenant != NULL ? generation->shares[question->tenant - generation->config.tenants]
+                                 : NULL;
     const struct tg_call *call = &question->call;
     struct watch_entry entry;
+    struct refusal why;
 
+    if (!report_is_wanted(&notes, worker, share, report->at))
+        return;
+    admit_refusal(reply, &why);
     if (answer != NULL)
         report_notes_answer(&notes, worker->gateway->gate, call, answer);
     notes.retry_after_ms = report->retry_after_ms;
@@ -87,7 +94,8 @@ static void watch_refusal(struct worker *worker, const struct admit_question *qu
     entry.status = report->status;
     watch_text(entry.tenant, sizeof entry.tenant, (struct slice){call->tenant, call->tenant_bytes});
     watch_text(entry.model, sizeof entry.model, question->ask.model);
-    report_denial(worker->gateway, &notes, why, &entry);
+    watch_text(entry.user, sizeof entry.user, question->ask.user);
+    report_denial(worker->gateway, share, &notes, &why, &entry);
 }
 
 /* ---- the report ---- */
@@ -138,13 +146,12 @@ static void hand_on(struct worker *worker, const struct report *report,
 }
 
 /* Reports a refusal, or an error that came after the gate was asked. */
-static void report_refused(struct worker *worker, const struct admit_question *question,
-                           const struct tg_answer *answer, const struct admit_reply *reply,
-                           struct report *report)
+static void report_refused(struct worker *worker, const struct generation *generation,
+                           const struct admit_question *question, const struct tg_answer *answer,
+                           const struct admit_reply *reply, struct report *report)
 {
     struct log_refusal refusal = {.peer_calls = -1};
     enum reply_reason reason = admit_reason_of(reply);
-    struct refusal why;
 
     assert(!reply->allowed);
     atomic_fetch_add_explicit(&worker->gateway->counts.refused[reason], 1, memory_order_relaxed);
@@ -167,10 +174,7 @@ static void report_refused(struct worker *worker, const struct admit_question *q
     }
     if (reply->status == ADMIT_DECIDED)
         report_limit_fill(&reply->limit, report);
-    if (report_is_watched(worker, report->at)) {
-        admit_refusal(reply, &why);
-        watch_refusal(worker, question, answer, &why, report);
-    }
+    watch_refusal(worker, generation, question, reply, answer, report);
     hand_on(worker, report, &refusal);
 }
 
@@ -192,7 +196,7 @@ void admit_report(struct worker *worker, const struct generation *generation,
     if (reply->status == ADMIT_DECIDED)
         report.would_deny = reply->would_deny >> 1;
     if (!reply->allowed) {
-        report_refused(worker, question, answer, reply, &report);
+        report_refused(worker, generation, question, answer, reply, &report);
         return;
     }
     if (question->ask.is_verdict)

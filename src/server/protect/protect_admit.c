@@ -289,6 +289,7 @@ static const struct config_tenant *tenant_of(struct protected_call *call)
         identity_tenant(call->worker, call->generation, head, call->began_at, &identity);
 
     call->key = identity.key;
+    call->share = tenant != CONFIG_NONE ? call->generation->shares[tenant] : NULL;
     return tenant != CONFIG_NONE ? &call->generation->config.tenants[tenant] : NULL;
 }
 

@@ -129,6 +129,7 @@ struct protected_call {
     /* For its report. */
     struct report_notes notes;
     const struct config_key *key;
+    struct tenant_share *share; /* the tenant's; null: it has no key of one */
     int status;
     enum reply_reason reason;
     const char *failure; /* how the upstream failed; null: it did not */

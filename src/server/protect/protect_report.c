@@ -9,7 +9,8 @@ void protect_report_refused(struct protected_call *call, const struct refusal *w
 {
     struct watch_entry entry;
 
-    if (!report_notes_refused(&call->notes, call->worker, why, reply, protect_now(call)))
+    if (!report_notes_refused(&call->notes, call->worker, call->share, why, reply,
+                              protect_now(call)))
         return;
     watch_entry_init(&entry);
     entry.at = protect_now(call);
@@ -18,7 +19,7 @@ void protect_report_refused(struct protected_call *call, const struct refusal *w
     if (call->key != NULL)
         watch_text(entry.tenant, sizeof entry.tenant,
                    (struct slice){call->gate_call.tenant, call->gate_call.tenant_bytes});
-    report_denial(call->gateway, &call->notes, why, &entry);
+    report_denial(call->gateway, call->share, &call->notes, why, &entry);
 }
 
 static const char *protect_report_ended(const struct protected_call *call, enum http_why why)

@@ -35,9 +35,11 @@ const char *call_failure_name(enum call_failure failure)
 
 void call_report_refused(struct call *call, const struct refusal *why, const struct reply *reply)
 {
+    struct tenant_share *share =
+        call->tenant != CONFIG_NONE ? call->generation->shares[call->tenant] : NULL;
     struct watch_entry entry;
 
-    if (!report_notes_refused(&call->notes, call->worker, why, reply, call_now(call)))
+    if (!report_notes_refused(&call->notes, call->worker, share, why, reply, call_now(call)))
         return;
     assert(call->tenant != CONFIG_NONE); /* limits are asked after the key */
     watch_entry_init(&entry);
@@ -51,7 +53,7 @@ void call_report_refused(struct call *call, const struct refusal *why, const str
         entry.max_tokens = call->asked.kept ? call->asked.max_output : call->ask.max_output;
         entry.prompt_bytes = call->ask.text_bytes;
     }
-    report_denial(call->gateway, &call->notes, why, &entry);
+    report_denial(call->gateway, share, &call->notes, why, &entry);
 }
 
 static const char *ended_how(const struct call *call)

@@ -264,16 +264,26 @@ bool report_is_watched(struct worker *worker, tg_ms now)
     return false;
 }
 
+bool report_is_wanted(struct report_notes *notes, struct worker *worker, struct tenant_share *share,
+                      tg_ms now)
+{
+    notes->for_watch = report_is_watched(worker, now);
+    notes->for_tenant = share != NULL && refusals_may_put(&share->refusals, now);
+    return notes->for_watch || notes->for_tenant;
+}
+
 bool report_notes_refused(struct report_notes *notes, struct worker *worker,
-                          const struct refusal *why, const struct reply *reply, tg_ms now)
+                          struct tenant_share *share, const struct refusal *why,
+                          const struct reply *reply, tg_ms now)
 {
     notes->retry_after_ms = told_wait(reply);
     notes->axis = why->binding;
-    return is_denial(why->reason) && report_is_watched(worker, now);
+    return is_denial(why->reason) && report_is_wanted(notes, worker, share, now);
 }
 
-void report_denial(struct gateway *gateway, const struct report_notes *notes,
-                   const struct refusal *why, struct watch_entry *entry)
+void report_denial(struct gateway *gateway, struct tenant_share *share,
+                   const struct report_notes *notes, const struct refusal *why,
+                   struct watch_entry *entry)
 {
     if (why->binding != TG_AXIS_NONE)
         watch_text(entry->axis, sizeof entry->axis, slice_of(tg_axis_name(why->binding)));
@@ -287,7 +297,10 @@ void report_denial(struct gateway *gateway, const struct report_notes *notes,
         entry->remaining = notes->limit.left;
     }
     entry->at = clock_wall_of(&gateway->clock, entry->at);
-    watch_put(gateway->watch, entry);
+    if (notes->for_watch)
+        watch_put(gateway->watch, entry);
+    if (notes->for_tenant)
+        refusals_put(&share->refusals, entry);
 }
 
 /* ---- the end ---- */

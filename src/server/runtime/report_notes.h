@@ -69,6 +69,8 @@ struct report_notes {
     int64_t waited_ns;   /* the sum of all its waits */
     int64_t overhead_us; /* our own time until its first attempt was sent; negative: none was */
     bool decided;        /* it was admitted or refused: it is known how long it waited */
+    bool for_watch;      /* its refusal goes to the watch, */
+    bool for_tenant;     /* and to those of its tenant */
 
     char changed[160];    /* fields that rules put in, with commas; "": none */
     char upstream_id[64]; /* the id in the reply where it is the provider's; "": our own */
@@ -103,17 +105,25 @@ struct slice report_notes_traceparent(const struct report_notes *notes, const st
 
 /* ---- a refusal ---- */
 
-/* The request is refused with this reply. True: the watch wants a report_denial() of it. */
+/* The request is refused with this reply; `share` is its tenant's, null: it is nobody's. True: a
+ * report_denial() of it is wanted. */
+struct tenant_share;
 bool report_notes_refused(struct report_notes *notes, struct worker *worker,
-                          const struct refusal *why, const struct reply *reply, tg_ms now);
+                          struct tenant_share *share, const struct refusal *why,
+                          const struct reply *reply, tg_ms now);
 
 /* Whether a refusal is to go to the watch, which gets as many as anybody can read: 500 a second of
  * each worker. The others are counted there, and their texts need not be made. */
 bool report_is_watched(struct worker *worker, tg_ms now);
 
-/* A refusal for the watch: `entry` has when, who and what, the rest is filled in here. */
-void report_denial(struct gateway *gateway, const struct report_notes *notes,
-                   const struct refusal *why, struct watch_entry *entry);
+/* The same, or to its tenant, which keeps ten a second of its own (recent_refusals.h). */
+bool report_is_wanted(struct report_notes *notes, struct worker *worker, struct tenant_share *share,
+                      tg_ms now);
+
+/* A refusal for those who want it: `entry` has when, who and what, the rest is filled in here. */
+void report_denial(struct gateway *gateway, struct tenant_share *share,
+                   const struct report_notes *notes, const struct refusal *why,
+                   struct watch_entry *entry);
 
 /* ---- its end ---- */
 

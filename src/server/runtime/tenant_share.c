@@ -45,7 +45,22 @@ static void tenant_share_unref(struct tenant_share *share)
     assert(atomic_load(&share->buffered) == 0); /* whoever buffers holds a generation that has it */
     assert(share->lane.n_waiting == 0 && share->lane.n_running == 0);
     user_census_fini(&share->users);
+    refusals_fini(&share->refusals);
     free(share);
+}
+
+enum { ASK_EVERY_MS = 250, ASKS_AT_ONCE = 8 };
+
+tg_ms tenant_may_ask(struct tenant_share *share, tg_ms now)
+{
+    long long until = atomic_load(&share->asks_until), next;
+
+    do {
+        next = (until > now ? until : now) + ASK_EVERY_MS;
+        if (next - now > ASKS_AT_ONCE * ASK_EVERY_MS)
+            return next - now - ASKS_AT_ONCE * ASK_EVERY_MS;
+    } while (!atomic_compare_exchange_weak(&share->asks_until, &until, next));
+    return 0;
 }
 
 void tenant_shares_free(struct generation *generation)
