@@ -278,9 +278,6 @@ struct attempt {
     enum http_cause cause; /* why its connection failed; none: it did not */
     tg_ms cool_until;      /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
-    /* The edit is the last member because it is large and cleared when it is used. What is sent
-     * points into it. */
-    struct body_edit edit;
 };
 
 /* A body that is read or translated on a thread of the pool. While `out` is true, what it reads and
@@ -405,6 +402,8 @@ struct call {
     bool held_foreign; /* they are in another dialect than the client's */
     struct sse sse;
     struct meter meter;
+    struct usage_scan *scan; /* the reading of a reply that comes whole; null: none has come, or
+                                there was no memory */
 
     struct access_wait token_wait; /* its place among those who wait for a token */
     struct net_timer timer;        /* the end of a wait, a pause or draining */
@@ -427,10 +426,9 @@ struct call {
     bool usage_absurd;  /* a report of usage could not be believed: the reservation was charged */
     int64_t bytes_in, bytes_out;
 
-    /* The last members, because they are large and clear what they need themselves. */
-    struct usage_scan scan;
-    struct rule_changes changes;                /* what rules put into the request */
-    struct ask_seen seen[ASK_WATCH_FIELDS_MAX]; /* what the body has of the fields of rules */
+    struct rule_changes changes; /* what rules put into the request */
+    size_t n_seen;               /* entries of `seen`: at least as many as its generation watches */
+    struct ask_seen seen[];      /* what the body has of the fields of rules */
 };
 
 /* ---- proxy.c: the calls of a worker ---- */
@@ -440,6 +438,12 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
 
 /* Nobody waits for the call any more: reports it and makes its struct free. */
 void call_free(struct call *call);
+
+/* Makes `scan` ready for a reply. Without memory it stays null. */
+void call_take_scan(struct call *call);
+
+/* Frees what is kept for calls to come. */
+void call_free_spares(struct proxy_worker *proxy);
 
 /* ---- call_state.c: the table ---- */
 

@@ -255,7 +255,8 @@ void call_answer_head(struct call *call, const struct http_head *from)
     call->held_foreign = call->translation != NULL;
     sse_fini(&call->sse);
     sse_init(&call->sse);
-    usage_scan_init(&call->scan);
+    if (!attempt->events && call->translation == NULL)
+        call_take_scan(call);
     meter_init(&call->meter, call->endpoint);
     call_objects_reply(call, from->status, pass_listed);
     attempt->head = from;
@@ -335,7 +336,8 @@ enum call_failure call_answer_data(struct call *call, struct slice bytes)
         while (failure == FAILURE_NONE && sse_next(&call->sse, &event))
             failure = take_event(call, &event);
     } else if (attempt->passes) {
-        usage_scan_feed(&call->scan, bytes.at, bytes.n);
+        if (call->scan != NULL)
+            usage_scan_feed(call->scan, bytes.at, bytes.n);
         if (!call_objects_data(call, bytes))
             call_answer_pass(call, bytes);
     } else if (attempt->status == 400 && call->state == CALL_ASKING && !call->held_foreign &&

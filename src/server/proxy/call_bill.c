@@ -74,8 +74,10 @@ static void collect_evidence(struct call *call, struct evidence *seen)
             call->meter.final || (attempt->ended && call->api == WIRE_OPENAI &&
                                   call->endpoint != ENDPOINT_RESPONSES && seen->reading.has_output);
     } else {
-        usage_scan_end(&call->scan, call->worker->reader, &seen->passes, &seen->reading);
-        seen->text_bytes = call->scan.text_bytes;
+        if (call->scan != NULL) {
+            usage_scan_end(call->scan, call->worker->reader, &seen->passes, &seen->reading);
+            seen->text_bytes = call->scan->text_bytes;
+        }
         seen->whole = attempt->ended;
         seen->final = true;
     }
@@ -109,6 +111,15 @@ static int64_t written_at(const struct call *call, double tokens_per_s)
     return output_speed_tokens(tokens_per_s * (double)ask_outputs(&call->ask), took);
 }
 
+/* Whether the provider has replied with what nobody here can read. */
+static bool is_unreadable(const struct call *call)
+{
+    const struct attempt *attempt = &call->attempt;
+    bool scanned = call->translation == NULL && !attempt->events && attempt->status != 0;
+
+    return attempt->packed || (scanned && (call->scan == NULL || call->scan->broken));
+}
+
 /* The output that is booked without the provider's last word. */
 static int64_t likely_output(const struct call *call, const struct evidence *seen)
 {
@@ -116,7 +127,7 @@ static int64_t likely_output(const struct call *call, const struct evidence *see
     const struct config_model *model = call->route->config;
     int64_t output = estimate_text(seen->text_bytes, &call->route->estimate);
 
-    if (call->ask.background || attempt->packed || (!attempt->events && call->scan.broken))
+    if (call->ask.background || is_unreadable(call))
         return attempt->bound.output; /* it goes on, or nobody can read how much it is */
     output = num_max(output, tg_usage_output(&seen->reading.usage));
     if (!seen->whole)

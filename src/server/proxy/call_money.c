@@ -369,7 +369,7 @@ static enum call_verdict reserve(struct call *call)
 }
 enum call_verdict call_reserve_money(struct call *call)
 {
-    memset(&call->attempt, 0, offsetof(struct attempt, edit));
+    call->attempt = (struct attempt){0};
     call->attempt.unsent = true;
     if (call->attempts > 0)
         call->store_ms = 0;

@@ -218,9 +218,8 @@ static void edit_model(const struct call *call, struct body_edit *edit)
 }
 
 /* Notes what has to be changed in the body. */
-static void edit_body(struct call *call)
+static void edit_body(struct call *call, struct body_edit *edit)
 {
-    struct body_edit *edit = &call->attempt.edit;
     int64_t most = call->attempt.most_output, bound;
     bool edited = true;
 
@@ -275,6 +274,7 @@ bool call_request_send(struct call *call)
     struct provider *provider = call_provider(call);
     struct slice slices[BODY_SLICES_MAX] = {{call->body.bytes, call->body.n}};
     size_t n = call->body.n > 0, total = call->body.n;
+    struct body_edit edit; /* what is written is sent or copied before this returns */
     struct http_timeouts timeouts;
     struct http_fields fields;
     struct credential credential;
@@ -292,8 +292,8 @@ bool call_request_send(struct call *call)
         total = call->translation->body.n;
         slices[0] = (struct slice){call->translation->body.bytes, total};
     } else if (call->route) {
-        edit_body(call);
-        n = body_edit_slices(&call->attempt.edit, call->body.bytes, call->body.n, slices, &total);
+        edit_body(call, &edit);
+        n = body_edit_slices(&edit, call->body.bytes, call->body.n, slices, &total);
     }
     timeouts_of(call, &timeouts);
     struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);

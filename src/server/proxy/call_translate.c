@@ -59,7 +59,7 @@ static bool has_foreign_fallback(const struct call *call)
 /* The body as rules have changed it, with room for the JSON reader behind it. False: no memory. */
 static bool edit_body(struct call *call, struct text_out *flat, struct slice *body)
 {
-    struct body_edit *edit = &call->attempt.edit;
+    struct body_edit edit;
     struct slice slices[BODY_SLICES_MAX];
     int64_t bound;
     size_t total;
@@ -67,11 +67,11 @@ static bool edit_body(struct call *call, struct text_out *flat, struct slice *bo
     *body = (struct slice){call->body.bytes, call->body.n};
     if (call->changes.n == 0)
         return true;
-    body_edit_init(edit);
+    body_edit_init(&edit);
     if (call_rules_bound(call, &bound))
-        (void)body_edit_set_bound(edit, &call->ask, bound, "max_completion_tokens");
-    field_rules_edit(&call->changes, &call->ask, edit);
-    size_t n = body_edit_slices(edit, call->body.bytes, call->body.n, slices, &total);
+        (void)body_edit_set_bound(&edit, &call->ask, bound, "max_completion_tokens");
+    field_rules_edit(&call->changes, &call->ask, &edit);
+    size_t n = body_edit_slices(&edit, call->body.bytes, call->body.n, slices, &total);
     for (size_t i = 0; i < n; i++)
         text_out_slice(flat, slices[i]);
     if (!text_out_reserve(flat, JSON_PADDING))

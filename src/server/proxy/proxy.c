@@ -5,33 +5,85 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/core/container_of.h"
 #include "lib/core/problem.h"
 #include "server/proxy/call.h"
 
 enum {
     SPARE_MAX = 256,
-    BEHIND_EDIT = offsetof(struct call, attempt) + sizeof(struct attempt),
+    SPARE_SCANS_MAX = 64,
 };
 
+/* ---- reading replies ---- */
+
+/* A scan takes more than five kilobytes, so a call has one only when a reply comes whole. Streams,
+ * of which many are open, never have one. */
+struct call_scan {
+    struct usage_scan scan;
+    struct call_scan *next_spare;
+};
+
+void call_take_scan(struct call *call)
+{
+    struct proxy_worker *proxy = call->worker->proxy;
+    struct call_scan *taken = proxy->spare_scans;
+
+    if (call->scan == NULL && taken != NULL) {
+        proxy->spare_scans = taken->next_spare;
+        proxy->n_spare_scans--;
+        call->scan = &taken->scan;
+    } else if (call->scan == NULL) {
+        taken = malloc(sizeof *taken);
+        call->scan = taken != NULL ? &taken->scan : NULL;
+    }
+    if (call->scan != NULL)
+        usage_scan_init(call->scan);
+}
+
+static void give_scan(struct proxy_worker *proxy, struct usage_scan *scan)
+{
+    struct call_scan *given = container_of(scan, struct call_scan, scan);
+
+    if (scan == NULL)
+        return;
+    if (proxy->n_spare_scans >= SPARE_SCANS_MAX) {
+        free(given);
+        return;
+    }
+    given->next_spare = proxy->spare_scans;
+    proxy->spare_scans = given;
+    proxy->n_spare_scans++;
+}
+
 /* ---- the struct ---- */
+
+/* One that ended, or a new one, with room for so many fields; null: no memory. */
+static struct call *take_struct(struct proxy_worker *proxy, size_t n_seen)
+{
+    struct call *call = proxy->spare;
+
+    if (call != NULL) {
+        assert(call->state == CALL_FREED && proxy->n_spare > 0);
+        proxy->spare = call->next_spare;
+        proxy->n_spare--;
+    }
+    if (call == NULL || call->n_seen < n_seen) { /* a reload has made its rules name more */
+        free(call);
+        call = malloc(sizeof *call + n_seen * sizeof call->seen[0]);
+        if (call != NULL)
+            call->n_seen = n_seen;
+    }
+    return call;
+}
 
 struct call *call_new(struct worker *worker, struct http_inbound *in, const struct call_env *env)
 {
     struct proxy_worker *proxy = worker->proxy;
-    struct call *call = proxy->spare;
+    struct call *call = take_struct(proxy, worker->generation->config.watch->n_fields);
 
-    if (call) {
-        assert(call->state == CALL_FREED && proxy->n_spare > 0);
-        proxy->spare = call->next_spare;
-        proxy->n_spare--;
-    } else {
-        call = malloc(sizeof *call);
-        if (call == NULL)
-            return NULL;
-    }
-    memset(call, 0, offsetof(struct call, attempt.edit));
-    memset((char *)call + BEHIND_EDIT, 0, offsetof(struct call, scan) - BEHIND_EDIT);
-    usage_scan_init(&call->scan);
+    if (call == NULL)
+        return NULL;
+    memset(call, 0, offsetof(struct call, changes));
     call->changes.n = 0;
     call->service = &proxy_service;
     call->env = env;
@@ -69,6 +121,7 @@ void call_free(struct call *call)
     assert(!net_timer_is_set(&call->timer));
     waiter_forget(&call->waiter);
     sse_fini(&call->sse);
+    give_scan(proxy, call->scan);
     LIST_REMOVE(call, among);
     atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     if (call->key_generation)
@@ -82,6 +135,22 @@ void call_free(struct call *call)
     call->next_spare = proxy->spare;
     proxy->spare = call;
     proxy->n_spare++;
+}
+
+void call_free_spares(struct proxy_worker *proxy)
+{
+    struct call *call;
+    struct call_scan *scan;
+
+    while ((call = proxy->spare) != NULL) {
+        proxy->spare = call->next_spare;
+        free(call);
+    }
+    while ((scan = proxy->spare_scans) != NULL) {
+        proxy->spare_scans = scan->next_spare;
+        free(scan);
+    }
+    proxy->n_spare = proxy->n_spare_scans = 0;
 }
 
 /* ---- a request ---- */
@@ -137,15 +206,11 @@ static void proxy_renew(struct worker *worker)
 static void proxy_stop(struct worker *worker)
 {
     struct proxy_worker *proxy = worker->proxy;
-    struct call *next;
 
     /* Their clients have gone, and their replies were read on for the usage. */
     while (!LIST_EMPTY(&proxy->calls))
         call_step(LIST_FIRST(&proxy->calls), CALL_ON_WORKER_END, NULL);
-    for (struct call *call = proxy->spare; call; call = next) {
-        next = call->next_spare;
-        free(call);
-    }
+    call_free_spares(proxy);
     free(proxy);
     worker->proxy = NULL;
 }

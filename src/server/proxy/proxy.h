@@ -7,6 +7,7 @@
 #include "server/runtime/service.h"
 
 struct call;
+struct call_scan;
 
 extern const struct service proxy_service;
 
@@ -15,6 +16,8 @@ struct proxy_worker {
     LIST_HEAD(, call) calls; /* those under way */
     struct call *spare;      /* structs of calls that have ended */
     size_t n_spare;
+    struct call_scan *spare_scans; /* the same of what has read replies */
+    size_t n_spare_scans;
 };
 
 #endif

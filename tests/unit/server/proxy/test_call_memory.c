@@ -101,18 +101,6 @@ static void a_refusal_of_a_remote_store(void)
         call_kit_answer_key(REMOTE_FAILS);
 }
 
-static void free_spares(void)
-{
-    struct proxy_worker *proxy = call_kit.worker.proxy;
-
-    while (proxy->spare != NULL) {
-        struct call *call = proxy->spare;
-        proxy->spare = call->next_spare;
-        proxy->n_spare--;
-        free(call);
-    }
-}
-
 /* One life of a call, whose nth allocation fails, or that and all after it. */
 static void live_once(void (*path)(void), long nth)
 {
@@ -131,7 +119,7 @@ static void live_once(void (*path)(void), long nth)
         call_client_gone(&client, client.finished ? HTTP_DONE : HTTP_HANGUP);
         call_kit_expect_released(&client);
     }
-    free_spares();
+    call_free_spares(call_kit.worker.proxy);
     call_kit_pass(600000); /* keys that were limited recover */
 }
 
@@ -242,6 +230,27 @@ static void a_body_without_memory_is_an_error_of_ours(void **state)
     call_kit_close();
 }
 
+/* Nobody knows what it says, so it is charged like one that is encoded; the client gets it. */
+static void a_reply_that_there_is_no_memory_to_read_is_charged_with_its_bound(void **state)
+{
+    (void)state;
+    need_allocator();
+    begin(NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    fail_at(0);
+    call_out_head(call_kit_out(), 200, JSON);
+    until_failure = -1;
+    assert_null(client.call->scan);
+    call_out_data(call_kit_out(), CALL_KIT_REPLY);
+    call_out_end(call_kit_out());
+    assert_int_equal(client.status, 200);
+    expect_in(client.body, CALL_KIT_REPLY);
+    assert_false(client.call->usage_reported);
+    assert_int_equal(client.call->usage.output, 10);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
         cmocka_unit_test(a_call_without_memory_to_wait_is_refused),
         cmocka_unit_test(a_body_without_memory_is_an_error_of_ours),
+        cmocka_unit_test(a_reply_that_there_is_no_memory_to_read_is_charged_with_its_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,52 @@ static void ended_calls_are_kept_up_to_a_number(void **state)
     end();
 }
 
+/* After a reload whose rules name more fields, structs with room for fewer are not used again. */
+static void a_call_has_room_for_the_fields_that_its_generation_watches(void **state)
+{
+    (void)state;
+    begin(NULL);
+    call_client_begin(&client, -1);
+    size_t n = call_kit.worker.generation->config.watch->n_fields;
+    assert_true(n > 0);
+    assert_int_equal(client.call->n_seen, n);
+    call_client_gone(&client, HTTP_HANGUP);
+    assert_int_equal(call_kit.worker.proxy->n_spare, 1);
+    call_kit.worker.proxy->spare->n_seen = n - 1;
+    call_client_begin(&client, -1);
+    assert_int_equal(client.call->n_seen, n);
+    assert_int_equal(call_kit.worker.proxy->n_spare, 0);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_close();
+}
+
+/* What reads a reply that comes whole is used again, and a stream takes none. */
+static void a_stream_holds_no_scan_and_a_whole_reply_gives_it_back(void **state)
+{
+    const struct proxy_worker *proxy;
+
+    (void)state;
+    begin(NULL);
+    proxy = call_kit.worker.proxy;
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_head(call_kit_out(), 200, JSON);
+    const struct usage_scan *scan = client.call->scan;
+    assert_non_null(scan);
+    call_client_gone(&client, HTTP_HANGUP);
+    assert_int_equal(proxy->n_spare_scans, 1);
+    call_client_ask(&client, CALL_KIT_STREAM);
+    call_out_head(call_kit_out(), 200, EVENT_STREAM);
+    call_out_data(call_kit_out(), CHUNK);
+    assert_null(client.call->scan);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_head(call_kit_out(), 200, JSON);
+    assert_ptr_equal(client.call->scan, scan);
+    assert_int_equal(proxy->n_spare_scans, 0);
+    call_client_gone(&client, HTTP_HANGUP);
+    call_kit_close();
+}
+
 /* A struct that was used before says nothing of its last call. */
 static void a_new_call_knows_nothing_of_the_last_one(void **state)
 {
@@ -110,7 +156,8 @@ static void a_new_call_knows_nothing_of_the_last_one(void **state)
     assert_int_equal(call->attempt.status, 0);
     assert_int_equal(call->attempt.first_at, 0);
     assert_false(call->usage_reported);
-    assert_int_equal(call->scan.text_bytes, 0);
+    assert_null(call->scan);
+    assert_int_equal(call->changes.n, 0);
     call_step(client.call, CALL_ON_HEAD, NULL);
     call_client_gone(&client, HTTP_HANGUP);
     end();
@@ -144,6 +191,8 @@ int main(void)
         cmocka_unit_test(a_request_is_told_to_its_call),
         cmocka_unit_test(the_gateway_has_all_that_a_call_needs),
         cmocka_unit_test(ended_calls_are_kept_up_to_a_number),
+        cmocka_unit_test(a_call_has_room_for_the_fields_that_its_generation_watches),
+        cmocka_unit_test(a_stream_holds_no_scan_and_a_whole_reply_gives_it_back),
         cmocka_unit_test(a_new_call_knows_nothing_of_the_last_one),
         cmocka_unit_test(a_worker_that_stops_ends_its_calls),
     };
