@@ -32,8 +32,9 @@ export async function startCluster(t, replicas) {
     return { nodes, url: `redis+cluster://${addresses.slice(0, 3).join(',')}` };
 }
 
-/* The slot of a key, from its node to the next; `meanwhile` is waited for when half of its keys have gone. */
-export async function moveSlot(nodes, key, meanwhile = () => {}) {
+/* The slot of a key, from its node to the next; `meanwhile` is waited for when half of its keys have gone, or
+ * those whose names fit `first`. */
+export async function moveSlot(nodes, key, meanwhile = () => {}, first = null) {
     const slot = await nodes[0].ask('CLUSTER', 'KEYSLOT', key);
     const ids = await Promise.all(nodes.map((node) => node.ask('CLUSTER', 'MYID')));
     const owners = await Promise.all(
@@ -44,10 +45,10 @@ export async function moveSlot(nodes, key, meanwhile = () => {}) {
     const to = (from + 1) % 3;
     await nodes[to].ask('CLUSTER', 'SETSLOT', slot, 'IMPORTING', ids[from]);
     await nodes[from].ask('CLUSTER', 'SETSLOT', slot, 'MIGRATING', ids[to]);
-    for (let half = Math.ceil(owners[from] / 2); ; half = 100) {
+    for (let half = first ? 99 : Math.ceil(owners[from] / 2), fit = first; ; half = 100, fit = null) {
         const keys = (await nodes[from].ask('CLUSTER', 'GETKEYSINSLOT', slot, `${half}`))
             .split('\n')
-            .filter(Boolean);
+            .filter((name) => name && (!fit || fit.test(name)));
         if (keys.length === 0) break;
         await nodes[from].ask(
             ...['MIGRATE', '127.0.0.1', `${nodes[to].port}`, '', '0', '5000', 'KEYS', ...keys],

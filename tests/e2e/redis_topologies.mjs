@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { chat, freePort, noSecrets, sha256, until } from './kit.mjs';
+import { chat, EXACT, EXACT_COST, freePort, noSecrets, sha256, until } from './kit.mjs';
 import { moveSlot, run, startCluster, startSentinel } from './redis_cluster_kit.mjs';
 import { Caller, decided, fleet, patientFleet, Redis, stored, sum, window } from './redis_kit.mjs';
 
@@ -30,6 +30,49 @@ test('a cluster of three: exact limits for tenants in all slots, while a slot mo
         assert.equal(served, K, name);
     });
 });
+
+for (const [what, which] of [
+    ['limits', /:rate:/],
+    ['budgets', /:money:.*:0-/],
+])
+    test(`a slot of a cluster that stays half-moved harms nobody with two tiers (${what} gone)`, async (t) => {
+        const { nodes, url } = await startCluster(t, 0);
+        const budgets = [
+            { usd: 1000, per: 'day' },
+            { usd: 1000, per: 'total' },
+        ];
+        const { gateways } = await fleet(t, 2, url, {
+            tiers: true,
+            small: EXACT,
+            tenants: tenants({ strategy: 'gcra', limit: 6000000, period: '60s' })
+                .slice(0, 4)
+                .map((tenant) => ({ ...tenant, budgets })),
+        });
+        const callers = NAMES.slice(0, 4).flatMap((name) =>
+            gateways.map((gateway) => new Caller(gateway, { key: `key of ${name}` })),
+        );
+        await until('all run', () => callers.every((caller) => caller.n > 50));
+        const local = await decided(gateways, 'limits', 'local');
+        const held = async () => {
+            const n = callers.map((caller) => caller.n);
+            await until('a thousand calls more', () => callers.every((caller, i) => caller.n > n[i] + 1000));
+            const counts = sum(callers.map((caller) => caller.counts));
+            assert.deepEqual(Object.keys(counts), ['served'], JSON.stringify(counts));
+            assert.ok((await decided(gateways, 'limits', 'local')) <= local + 4, 'those on their way at most');
+            for (const gateway of gateways) await stored(gateway, 'ok');
+        };
+        await moveSlot(nodes, 'x{team-3}y', held, which);
+        const then = callers.map((caller) => caller.n);
+        await until('it goes on', () => callers.every((caller, i) => caller.n > then[i] + 200));
+        const { served, ...others } = sum(await Promise.all(callers.map((caller) => caller.stop())));
+        assert.deepEqual(others, {});
+        let spent = 0;
+        for (const gateway of gateways) {
+            await gateway.idle();
+            spent += (await gateway.spend()).total.micro_usd;
+        }
+        assert.equal(spent, served * EXACT_COST);
+    });
 
 test('a master of the cluster dies: the others decide on, and its replica takes over', async (t) => {
     const { nodes, url } = await startCluster(t, 1);

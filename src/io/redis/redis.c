@@ -236,7 +236,9 @@ static bool is_sent_on(struct redis_link *link, struct redis_ask *ask, enum resp
     case RESP_ASK:
         return follow(redis, link, ask, reply, error == RESP_MOVED);
     case RESP_TRYAGAIN:
-        if (redis->cluster == NULL || ask->ours)
+        /* Slots move in a moment. One that stays half-moved is for the owner to know, in time. */
+        if (redis->cluster == NULL || ask->ours ||
+            net_loop_now(redis->loop) - ask->sent_at >= redis->options.timeout / 4)
             return false;
         again_later(redis, ask);
         return true;

@@ -57,6 +57,7 @@ struct root {
     tg_ms ahead_at;
     bool knows_time;
     bool returning;    /* everything is to be given back */
+    tg_ms split_until; /* its slot is half-moved: one key in each command */
     struct slice name; /* stored behind it */
 };
 
@@ -79,6 +80,7 @@ struct flight {
     bool is_late;
     bool in_doubt; /* its connection broke: it is sent again when there is one */
     bool is_out;   /* on its way */
+    bool is_alone; /* it has one key, and is not known by its number */
     size_t n;
     struct sent sent[FLIGHT_MAX];
 };

@@ -9,6 +9,11 @@
  * a number, by which Redis knows that it was done, and what it had answered (block.lua). So neither
  * what was given back is lost, nor what was granted. Until then nothing else is asked for this
  * root, for five minutes at most.
+ *
+ * A slot of a cluster may be half-moved, for a moment, or for long where somebody has stopped on the
+ * way: then no script with keys on both sides is run. Limits are leased one by one as long as that
+ * lasts, without the key by which a command is known again: what is lost with a connection then
+ * stays charged until it ends.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -27,6 +32,9 @@ enum { ARGS_FIXED = 4, ARGS_EACH = 13, WORDS_FIXED = 5, NUMBERS_EACH = 8 };
 
 /* Below, a state of Redis would expire by its own clock while the caller's stands still. */
 static const tg_ms TTL_FLOOR = 3600000;
+
+/* Then it is tried whether a slot is still half-moved. */
+static const tg_ms SPLIT_MS = 1000;
 
 /* So many decisions are worth an ask. */
 #define WORTH_AN_ASK 64.0
@@ -140,6 +148,17 @@ static void settle_wishes(struct wishes *wishes, tg_ms now)
     wishes->n = kept;
 }
 
+/* The first that calls wait for. */
+static void keep_one(struct wishes *wishes)
+{
+    for (size_t i = 0; i < wishes->n; i++)
+        if (wishes->list[i].need > 0) {
+            wishes->list[0] = wishes->list[i];
+            break;
+        }
+    wishes->n = wishes->n > 0;
+}
+
 /* ---- sending ---- */
 
 struct command {
@@ -228,7 +247,7 @@ static struct flight *get_flight(struct remote_blocks *blocks)
         return NULL;
     flight->blocks = blocks;
     flight->number = 0;
-    flight->is_late = flight->in_doubt = flight->is_out = false;
+    flight->is_late = flight->in_doubt = flight->is_out = flight->is_alone = false;
     flight->n = 0;
     return flight;
 }
@@ -260,7 +279,7 @@ static void note_sent(struct flight *flight, const struct wish *wish)
 static void send_off(struct flight *flight)
 {
     struct remote_blocks *blocks = flight->blocks;
-    const char *said = name_of_said(blocks, flight);
+    const char *said = flight->is_alone ? NULL : name_of_said(blocks, flight);
     struct command command;
 
     if (said && flight->number == 0)
@@ -288,11 +307,15 @@ void lease_ask(struct remote_blocks *blocks, struct root *root, tg_ms now)
     wish_for_waiting(&wishes, root, now);
     wish_for_more(&wishes, root, now);
     settle_wishes(&wishes, now);
+    bool is_alone = now < root->split_until;
+    if (is_alone)
+        keep_one(&wishes);
     if (wishes.n == 0 || !(flight = get_flight(blocks)))
         return;
     for (size_t i = 0; i < wishes.n; i++)
         note_sent(flight, &wishes.list[i]);
     flight->root = root;
+    flight->is_alone = is_alone;
     flight->sent_at = now;
     root->flight = flight;
     blocks->stats.asks++;
@@ -441,7 +464,10 @@ static void remote_blocks_lease_answered(struct redis_ask *ask, const struct red
     bool fine = reply && remote_blocks_lease_learn(flight, reply, now);
     if (!flight->in_doubt && was_not_done(ask, reply))
         restore(flight, now);
-    land(flight, fine, now);
+    bool split = reply && resp_error_of(reply) == RESP_TRYAGAIN && !flight->is_alone;
+    if (split)
+        flight->root->split_until = now + SPLIT_MS;
+    land(flight, fine || split, now);
 }
 
 void lease_ask_again(struct remote_blocks *blocks, struct root *root, tg_ms now)

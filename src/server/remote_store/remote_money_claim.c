@@ -56,7 +56,7 @@ struct draft {
     bool blocks; /* decide all windows, and not those of everyone alone */
     struct sum *windows[MONEY_WINDOWS_MAX];
     struct claim_budget budgets[MONEY_WINDOWS_MAX];
-    size_t n_windows, n_budgets, block_windows, block_budgets, every_windows;
+    size_t n_windows, n_budgets, block_windows, block_budgets;
 };
 
 /* The number of a window, pinned once for the whole draft. */
@@ -106,8 +106,6 @@ static void draft_account(void *context, const struct spending_account *account)
             .shadow = budget->mode == TG_SHADOW,
         };
     }
-    if (account->tenant == NULL)
-        draft->every_windows = draft->n_windows;
     if (account->tenant == NULL || draft->blocks) {
         draft->block_windows = draft->n_windows;
         draft->block_budgets = draft->n_budgets;
@@ -132,7 +130,6 @@ static struct remote_money_ticket *claim_alloc(const struct draft *draft)
     if (!claim)
         return NULL;
     assert(draft->block_windows <= draft->n_windows && draft->block_budgets <= draft->n_budgets);
-    assert(draft->every_windows <= draft->block_windows);
     claim->windows = (struct claim_window *)((struct remote_money_ask *)claim + 1);
     claim->budgets = (struct claim_budget *)(claim->windows + draft->n_windows);
     for (size_t i = 0; i < draft->n_windows; i++)
@@ -143,7 +140,6 @@ static struct remote_money_ticket *claim_alloc(const struct draft *draft)
     claim->n_budgets = draft->n_budgets;
     claim->block_windows = draft->block_windows;
     claim->block_budgets = draft->block_budgets;
-    claim->every_windows = draft->every_windows;
     return claim;
 }
 
@@ -159,7 +155,7 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
     draft.err = TG_OK;
     draft.blocks = blocks;
     draft.n_windows = draft.n_budgets = 0;
-    draft.block_windows = draft.block_budgets = draft.every_windows = 0;
+    draft.block_windows = draft.block_budgets = 0;
     enum tg_err err = spending_peek(port->money->spending, call, now, draft_account, &draft);
     err = err ? err : draft.err;
     if (!err && (made = claim_alloc(&draft)) == NULL)

@@ -90,7 +90,6 @@ struct remote_money_ticket {
     struct claim_budget *budgets;
     size_t n_windows, n_budgets;
     size_t block_windows, block_budgets; /* how many of them blocks decide, from the first */
-    size_t every_windows;                /* how many are everyone's, in a slot of their own */
     size_t lease_n;
     char lease[MONEY_LEASE_MAX];
 };

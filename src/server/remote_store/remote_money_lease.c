@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/redis/resp.h"
 #include "server/remote_store/remote_money_args.h"
 #include "server/remote_store/remote_money_internal.h"
 #include "server/remote_store/scripts.h"
@@ -34,6 +35,7 @@ enum {
     REFRESH_MS = 10000, /* between two asks, so that the others are known */
     NEAR_MS = 1000,     /* the same near the end of a budget, or where calls are refused */
     RETRY_MS = 250,     /* after a failure, if nobody waits */
+    SPLIT_MS = 1000,    /* then it is tried whether a slot is still half-moved */
     STUCK_MS = 2000, /* an ask that lowers, on a loop that stands still, does not stop the others */
     IN_FLIGHT_MAX =
         64,        /* asks for a window: while Redis is far away, who comes does not wait twice */
@@ -264,47 +266,15 @@ static bool is_same_slot(const struct sum *a, const struct sum *b)
 
 static void ask_send(struct block_ask *ask);
 
-/* ---- For a call ---- */
-
-/* Its windows from `first` to `end` have one slot. */
-static struct block_ask *ask_for_windows(struct remote_money_port *port,
-                                         struct remote_money_ticket *claim, size_t first,
-                                         size_t end, tg_ms now)
-{
-    struct block_ask *ask = NULL;
-
-    for (size_t i = first; i < end && (!ask || ask->n < BLOCK_WINDOWS_MAX); i++) {
-        struct sum *sum = claim->windows[i].sum;
-        struct slice key = sum_hash_key(sum);
-        if (sum->block.is_active && wants(port->money, sum, now, false) &&
-            redis_is_up(port->redis, &key) && (ask || (ask = ask_new(port, now)) != NULL))
-            ask_add(ask, sum, now);
-    }
-    return ask;
-}
-
-void money_port_ask_for(struct remote_money_port *port, struct remote_money_ticket *claim)
-{
-    tg_ms now = money_port_now(port);
-    struct block_ask *asks[2];
-
-    pthread_mutex_lock(&port->money->lock);
-    asks[0] = ask_for_windows(port, claim, 0, claim->every_windows, now);
-    asks[1] = ask_for_windows(port, claim, claim->every_windows, claim->block_windows, now);
-    pthread_mutex_unlock(&port->money->lock);
-    for (size_t i = 0; i < 2; i++)
-        if (asks[i])
-            ask_send(asks[i]);
-}
-
-/* ---- In turn ---- */
-
-/* Joins windows of one slot that are found in one turn. */
+/* Joins windows of one slot that are found in one turn, unless the slot is half-moved. */
 static bool add_to_one(struct remote_money_port *port, struct block_ask **asks, size_t *n,
                        struct sum *sum, tg_ms now)
 {
-    for (size_t i = *n; i-- > 0;)
-        if (asks[i]->n < BLOCK_WINDOWS_MAX && is_same_slot(asks[i]->parts[0].window.sum, sum)) {
+    bool is_alone = now < sum->block.split_until;
+
+    for (size_t i = *n; i-- > 0 && !is_alone;)
+        if (asks[i]->n < BLOCK_WINDOWS_MAX && is_same_slot(asks[i]->parts[0].window.sum, sum) &&
+            now >= asks[i]->parts[0].window.sum->block.split_until) {
             ask_add(asks[i], sum, now);
             return true;
         }
@@ -313,6 +283,29 @@ static bool add_to_one(struct remote_money_port *port, struct block_ask **asks, 
     ask_add(asks[(*n)++], sum, now);
     return true;
 }
+
+/* ---- For a call ---- */
+
+void money_port_ask_for(struct remote_money_port *port, struct remote_money_ticket *claim)
+{
+    tg_ms now = money_port_now(port);
+    struct block_ask *asks[ASKS_MAX];
+    size_t n = 0;
+
+    pthread_mutex_lock(&port->money->lock);
+    for (size_t i = 0; i < claim->block_windows; i++) {
+        struct sum *sum = claim->windows[i].sum;
+        struct slice key = sum_hash_key(sum);
+        if (sum->block.is_active && wants(port->money, sum, now, false) &&
+            redis_is_up(port->redis, &key) && !add_to_one(port, asks, &n, sum, now))
+            break;
+    }
+    pthread_mutex_unlock(&port->money->lock);
+    for (size_t i = 0; i < n; i++)
+        ask_send(asks[i]);
+}
+
+/* ---- In turn ---- */
 
 void money_port_tick_blocks(struct remote_money_port *port)
 {
@@ -434,6 +427,16 @@ static bool hear_part(struct remote_money *money, const struct block_ask *ask, s
     return hear_block(money, ask, part, numbers, memory);
 }
 
+/* Its windows are on two sides of a slot that moves: from now on each is asked for alone. */
+static void hear_split(struct remote_money *money, const struct block_ask *ask, tg_ms now)
+{
+    for (size_t i = 0; i < ask->n; i++) {
+        struct sum_block *block = &ask->parts[i].window.sum->block;
+        block->split_until = now + SPLIT_MS;
+        ask_again(money, block);
+    }
+}
+
 static bool hear(struct remote_money *money, const struct block_ask *ask,
                  const struct redisReply *reply)
 {
@@ -467,7 +470,9 @@ static void block_answered(struct redis_ask *redis_ask, const struct redisReply 
     struct remote_money *money = port->money;
 
     pthread_mutex_lock(&money->lock);
-    if (hear(money, ask, reply))
+    if (reply && resp_error_of(reply) == RESP_TRYAGAIN && ask->n > 1)
+        hear_split(money, ask, money_port_now(port));
+    else if (hear(money, ask, reply))
         money_repair(money);
     for (size_t i = 0; i < ask->n; i++) {
         struct sum *sum = ask->parts[i].window.sum;

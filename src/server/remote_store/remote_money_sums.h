@@ -48,6 +48,7 @@ struct sum_block {
     tg_micro e;            /* the block as Redis has it */
     tg_micro held;         /* by claims that took it from the block */
     tg_micro granted;      /* what was to spare when that was heard */
+    tg_ms split_until;     /* its slot is half-moved: it is asked for alone */
     tg_ms short_until;     /* money is short: nothing is kept that is not needed */
     tg_micro others_used, others_settled;
     int64_t asked, heard, failed; /* the last of each kind */

@@ -153,6 +153,31 @@ static void a_circle_is_left_after_five_turns(void **state)
     end(&fakes);
 }
 
+/* Keys of one command are on both sides of a move: it is tried again for a quarter of its time. */
+static void a_slot_that_stays_half_moved_is_the_owners_to_know(void **state)
+{
+    struct fakes fakes;
+    struct redis_kit_ask ask;
+    int tries = 0;
+
+    (void)state;
+    begin(&fakes);
+    redis_kit_ask(&fakes.kit, &ask, "GET a");
+    while (!ask.answered) {
+        kit_until(&fakes.kit.kit, ask.answered || kit_got(fakes.raw[0], "$1\r\na\r\n"));
+        if (ask.answered)
+            break;
+        kit_forget(fakes.raw[0]);
+        kit_put(&fakes.kit.kit, fakes.raw[0], "-TRYAGAIN Multiple keys request\r\n");
+        tries++;
+    }
+    assert_true(tries > 1);
+    assert_true(ask.error);
+    assert_memory_equal(ask.text, "TRYAGAIN", 8);
+    assert_true(redis_is_up(fakes.kit.redis, NULL));
+    end(&fakes);
+}
+
 static void a_redirection_without_sense_is_the_owners(void **state)
 {
     struct fakes fakes;
@@ -244,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_move_to_a_node_that_is_new_waits_for_it),
         cmocka_unit_test(asking_comes_before_what_is_asked),
         cmocka_unit_test(a_circle_is_left_after_five_turns),
+        cmocka_unit_test(a_slot_that_stays_half_moved_is_the_owners_to_know),
         cmocka_unit_test(a_redirection_without_sense_is_the_owners),
         cmocka_unit_test(a_slot_that_nobody_serves_is_away_until_the_map_says_otherwise),
         cmocka_unit_test(a_cluster_that_is_down_is_asked_until_it_is_not),

@@ -65,7 +65,7 @@ static void settle_one(struct worker *worker, tg_micro spent)
     struct market *market = worker->market;
     struct remote_money_ticket *ticket = worker->open[--worker->n];
     tg_micro reserved = worker->reserved[worker->n];
-    bool solo = ticket->n_windows - ticket->every_windows == 1;
+    bool solo = ticket->n_windows == 2; /* everyone's, and its own */
 
     spent = num_min(spent, reserved);
     /* Before it is given back, for another thread may take it at once. */
