@@ -89,7 +89,13 @@ static size_t out_write(struct http_outbound *http, struct slice bytes)
     assert_true(out->body_n + bytes.n < sizeof out->body);
     memcpy(out->body + out->body_n, bytes.at, bytes.n);
     out->body_n += bytes.n;
-    return 0;
+    return call_kit.is_full ? HTTP_OUTPUT_HIGH + 1 : 0;
+}
+
+void call_out_room(struct call_out *out)
+{
+    assert_false(out->over || out->finished > 0);
+    out->out.ops->room(&out->out);
 }
 
 static void out_finish(struct http_outbound *http, const struct http_field *trailers, size_t n)

@@ -97,6 +97,9 @@ struct call_out {
     bool over;                       /* it has ended, failed or been cancelled */
 };
 
+/* The provider has taken what was written. */
+void call_out_room(struct call_out *out);
+
 /* How the remote store answers what it is asked next. */
 enum call_remote { REMOTE_SAYS_YES, REMOTE_SAYS_NO, REMOTE_FAILS, REMOTE_SAYS_LATER };
 
@@ -112,6 +115,7 @@ struct call_kit {
     size_t n_reply;
     bool has_address;              /* clients come from 127.0.0.1, not from a Unix socket */
     bool send_fails;               /* there is no memory for a request to a provider */
+    bool is_full;                  /* providers take no more than they are written at once */
     LIST_HEAD(, net_timer) timers; /* those that are set */
     size_t n_timers;
     tg_ms last_timer; /* the time that the last timer was set for, from then on */

@@ -68,6 +68,7 @@
     X(MONEY)        /* the remote store has reserved money, or refused to */                       \
     X(KEY)          /* the remote store has granted the key, or refused it */                      \
     X(OBJECTS)      /* the remote store has said whose objects are whose */                        \
+    X(REQUEST_ROOM) /* the provider takes more of the request */                                   \
     X(REPLY_HEAD)   /* the head of the provider's reply */                                         \
     X(REPLY_DATA)   /* bytes of the reply's body */                                                \
     X(REPLY_END)    /* the reply is complete */                                                    \
@@ -92,31 +93,33 @@
  *                    |   |   |   |   |   |   |   MONEY
  *                    |   |   |   |   |   |   |   |   KEY
  *                    |   |   |   |   |   |   |   |   |   OBJECTS
- *                    |   |   |   |   |   |   |   |   |   |   REPLY_HEAD
- *                    |   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
- *                    |   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END */
+ *                    |   |   |   |   |   |   |   |   |   |   REQUEST_ROOM
+ *                    |   |   |   |   |   |   |   |   |   |   |   REPLY_HEAD
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
+ *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END
+ */
 #define CALL_STATES(X)                                                                             \
-    X(NEW,        n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")       \
-    X(READING,    r, "-   ro  *b  -   -   -   -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(PARSING,    b, "-   -   -   *f  -   -   -   -   -   -   -   -   -   -   -   bf  f   ")       \
-    X(AT_OBJECTS, j, "-   -   -   -   -   -   -   -   -   +gl -   -   -   -   -   f   -   ")       \
-    X(TRANSLATING,t, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   -   tf  f   ")       \
-    X(AT_SLOT,    s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(AT_GATE,    g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")       \
-    X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   f   -   ")       \
-    X(AT_TOKEN,   c, "-   -   -   -   +   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   aw  +pw +p  +p  -   df  -   ")       \
-    X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")       \
-    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   -   wo  o   o   w   df  -   ")       \
-    X(DRAINING,   d, "-   -   -   -   -   f   -   -   -   -   d   d   f   f   -   -   f   ")       \
-    X(OVER,       o, "-   o   o   -   -   -   -   -   -   -   -   -   -   -   o   f   -   ")       \
-    X(FREED,      f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
+    X(NEW,        n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")   \
+    X(READING,    r, "-   ro  *b  -   -   -   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(PARSING,    b, "-   -   -   *f  -   -   -   -   -   -   -   -   -   -   -   -   bf  f   ")   \
+    X(AT_OBJECTS, j, "-   -   -   -   -   -   -   -   -   +gl -   -   -   -   -   -   f   -   ")   \
+    X(TRANSLATING,t, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   -   -   tf  f   ")   \
+    X(AT_SLOT,    s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(AT_GATE,    g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")   \
+    X(AT_TOKEN,   c, "-   -   -   -   +   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   a   aw  +pw +p  +p  -   df  -   ")   \
+    X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   w   -   wo  o   o   w   df  -   ")   \
+    X(DRAINING,   d, "-   -   -   -   -   f   -   -   -   -   d   d   d   f   f   -   -   f   ")   \
+    X(OVER,       o, "-   o   o   -   -   -   -   -   -   -   -   -   -   -   -   o   f   -   ")   \
+    X(FREED,      f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
 /* clang-format on */
 
 enum call_state {
@@ -278,6 +281,7 @@ struct attempt {
     enum http_cause cause; /* why its connection failed; none: it did not */
     tg_ms cool_until;      /* until when the provider wants its key to rest; 0: it does not */
     const struct http_head *head; /* the head of a reply that is kept back; valid while `out` is */
+    struct call_sending *sending; /* what is not written yet of the request; null: nothing */
 };
 
 /* A body that is read or translated on a thread of the pool. While `out` is true, what it reads and
@@ -653,6 +657,12 @@ const char *call_failure_name(enum call_failure failure);
 /* Makes attempt.out. False: it cannot be made. */
 bool call_request_send(struct call *call);
 
+/* Writes more of its body, as much as the provider takes now. */
+void call_request_write(struct call *call);
+
+/* Nothing more of it is to be written. */
+void call_request_forget(struct call *call);
+
 /* ---- call_answer.c: the provider's reply ---- */
 
 void call_answer_head(struct call *call, const struct http_head *head);
@@ -732,7 +742,7 @@ void call_leave_route(struct call *call);
 /* The leases that it holds get their whole time to live again. */
 void call_renew(struct call *call);
 
-/* No further attempt will be made: the memory is for others. */
+/* No further attempt will be made: the memory is for others, once all of the body is written. */
 void call_forget_body(struct call *call);
 
 /* Answers with a refusal; everything is given back. Nothing may have gone to the client. */

@@ -446,6 +446,7 @@ enum call_failure call_answer_end(struct call *call)
     if (attempt->events && sse_end(&call->sse, &event))
         failure = take_event(call, &event);
     attempt->out = NULL;
+    call_request_forget(call);
     attempt->ended = true;
     if (!attempt->passes)
         failure = judge_held(call);

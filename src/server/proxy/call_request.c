@@ -5,6 +5,7 @@
  * report. What concerns the gateway alone, or must not reach a provider, is left out.
  */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/num.h"
@@ -13,6 +14,7 @@
 
 enum {
     TARGET_MAX = 32 * 1024, /* bytes: the longest that is taken, and what providers add to it */
+    WRITTEN_AT_ONCE = 256 << 10,
 };
 
 #define NAME(text)                                                                                 \
@@ -269,12 +271,75 @@ static void timeouts_of(const struct call *call, struct http_timeouts *timeouts)
     timeouts->head = left_until(call, call->deadline);
 }
 
+/* What is to be written of a request's body. */
+struct call_sending {
+    struct slice pieces[BODY_SLICES_MAX]; /* they point into the edit, and into the call's body */
+    size_t n, piece, at; /* pieces, how many are written, and how many bytes of the next one */
+    struct body_edit edit;
+};
+
+/* Writes as much as the provider takes now. What the system does not take would be copied, on the
+ * worker's turn, into memory that nobody counts: 20 MiB took 10 ms. True: all is written. */
+static bool write_pieces(struct call *call, struct call_sending *sending)
+{
+    size_t queued = 0;
+
+    while (sending->piece < sending->n && queued <= HTTP_OUTPUT_HIGH) {
+        const struct slice *piece = &sending->pieces[sending->piece];
+        size_t n = piece->n - sending->at;
+        n = n < WRITTEN_AT_ONCE ? n : WRITTEN_AT_ONCE;
+        queued =
+            call->env->out_write(call->attempt.out, (struct slice){piece->at + sending->at, n});
+        sending->at += n;
+        if (sending->at < piece->n)
+            continue;
+        sending->piece++;
+        sending->at = 0;
+    }
+    if (sending->piece < sending->n)
+        return false;
+    if (sending->n > 0)
+        call->env->out_finish(call->attempt.out, NULL, 0);
+    return true;
+}
+
+/* Keeps what is not written yet. Null: no memory. */
+static struct call_sending *keep_rest(const struct call_sending *sending)
+{
+    struct call_sending *rest = malloc(sizeof *rest);
+
+    if (rest == NULL)
+        return NULL;
+    memcpy(rest, sending, sizeof *rest);
+    const char *from = (const char *)sending;
+    for (size_t i = rest->piece; i < rest->n; i++) {
+        const char *at = rest->pieces[i].at;
+        if (at >= from && at < from + sizeof *sending)
+            rest->pieces[i].at = (const char *)rest + (at - from);
+    }
+    return rest;
+}
+
+void call_request_forget(struct call *call)
+{
+    free(call->attempt.sending);
+    call->attempt.sending = NULL;
+}
+
+void call_request_write(struct call *call)
+{
+    if (call->attempt.sending == NULL || !write_pieces(call, call->attempt.sending))
+        return;
+    call_request_forget(call);
+    if (call->state == CALL_ANSWERING || call->state == CALL_DRAINING)
+        call_forget_body(call);
+}
+
 bool call_request_send(struct call *call)
 {
     struct provider *provider = call_provider(call);
-    struct slice slices[BODY_SLICES_MAX] = {{call->body.bytes, call->body.n}};
-    size_t n = call->body.n > 0, total = call->body.n;
-    struct body_edit edit; /* what is written is sent or copied before this returns */
+    struct call_sending sending;
+    size_t total = call->body.n;
     struct http_timeouts timeouts;
     struct http_fields fields;
     struct credential credential;
@@ -285,21 +350,25 @@ bool call_request_send(struct call *call)
     assert(call->attempt.key != 0 && call->attempt.money.reservation != 0);
     if (!write_target(call, provider->config, target, sizeof target, &head.target.n))
         return false;
+    sending.n = total > 0;
+    sending.piece = sending.at = 0;
+    sending.pieces[0] = (struct slice){call->body.bytes, total};
     if (call->translation != NULL) {
         if (!bound_translated(call))
             return false;
-        n = 1;
+        sending.n = 1;
         total = call->translation->body.n;
-        slices[0] = (struct slice){call->translation->body.bytes, total};
+        sending.pieces[0] = (struct slice){call->translation->body.bytes, total};
     } else if (call->route) {
-        edit_body(call, &edit);
-        n = body_edit_slices(&edit, call->body.bytes, call->body.n, slices, &total);
+        edit_body(call, &sending.edit);
+        sending.n =
+            body_edit_slices(&sending.edit, call->body.bytes, call->body.n, sending.pieces, &total);
     }
     timeouts_of(call, &timeouts);
     struct slice traceparent = report_notes_traceparent(&call->notes, call->worker, trace);
     if (credential_write(call, &credential) &&
         collect_fields(call, provider->config, traceparent, &fields) &&
-        credential_add(call, &credential, head.target, slices, n, &fields)) {
+        credential_add(call, &credential, head.target, sending.pieces, sending.n, &fields)) {
         head.fields = fields.list;
         head.n_fields = fields.n;
         head.length = (int64_t)total;
@@ -311,9 +380,10 @@ bool call_request_send(struct call *call)
     call->no_memory = head.fields != NULL && call->attempt.out == NULL;
     if (call->attempt.out == NULL)
         return false;
-    for (size_t i = 0; i < n; i++)
-        call->env->out_write(call->attempt.out, slices[i]);
-    if (total > 0)
-        call->env->out_finish(call->attempt.out, NULL, 0);
+    if (write_pieces(call, &sending))
+        return true;
+    call->attempt.sending = keep_rest(&sending);
+    while (call->attempt.sending == NULL && !write_pieces(call, &sending))
+        ; /* without memory for it, it waits in the connection */
     return true;
 }

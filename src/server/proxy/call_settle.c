@@ -209,6 +209,7 @@ void call_settle(struct call *call, enum tg_key_outcome outcome, enum call_charg
         attempt->unsent = !http_outbound_sent(attempt->out);
         call->env->out_cancel(attempt->out, HTTP2_CANCEL);
         attempt->out = NULL;
+        call_request_forget(call);
     }
     attempt->paused = false;
     call_token_leave(call);
@@ -323,6 +324,8 @@ void call_renew(struct call *call)
 
 void call_forget_body(struct call *call)
 {
+    if (call->attempt.sending != NULL)
+        return;
     body_buffer_free(&call->body, call->gateway);
     call_translation_forget_body(call);
 }

@@ -90,6 +90,7 @@ void call_check(const struct call *call)
     assert(attempt->key == 0 || attempt->money.reservation != 0); /* money comes first */
     assert(attempt->key == 0 || attempt->owner == call->last_key);
     assert(!attempt->paused || attempt->out != NULL);
+    assert(attempt->sending == NULL || attempt->out != NULL);
     assert((call->token_wait.token != NULL) == (call->state == CALL_AT_TOKEN));
     assert(call->held_n <= call->held_room && (call->held_room == 0) == (call->held == NULL));
     (void)waits, (void)attempts, (void)at_store, (void)slot, (void)gate;
@@ -128,7 +129,9 @@ void call_check(const struct call *call)
         assert(attempt->money.reservation != 0 && attempt->key != 0);
         assert(gate == ADMISSION_ADMITTED);
         assert(call->attempts > 0 && attempt->began_at > 0);
-        assert(call->state != CALL_ANSWERING || (call->body.bytes == NULL && call->status != 0));
+        assert(call->state != CALL_ANSWERING ||
+               (call->body.bytes == NULL || attempt->sending != NULL));
+        assert(call->state != CALL_ANSWERING || call->status != 0);
         assert(call->state != CALL_ASKING || (call->status == 0 && call->bytes_out == 0));
         break;
     case CALL_PAUSING:

@@ -120,6 +120,7 @@ static void call_reply_failed(struct call *call, const struct call_input *with)
 
     call->attempt.unsent = !out->sent;
     call->attempt.out = NULL;
+    call_request_forget(call);
     if (!theirs && !(stale && !call->replaced))
         note_cause(call, out->cause, with->text);
     theirs = theirs || ours;
@@ -231,6 +232,9 @@ void call_step(struct call *call, enum call_event event, const struct call_input
     case CALL_ON_OBJECTS:
         call_proceed(call, CALL_AT_OBJECTS, call_objects_answered(call, with->known));
         break;
+    case CALL_ON_REQUEST_ROOM:
+        call_request_write(call);
+        break;
     case CALL_ON_REPLY_HEAD:
         call_answer_head(call, with->head);
         break;
@@ -321,6 +325,11 @@ static void call_objects_known(void *call, bool known)
 const struct remote_objects_ops call_objects_ops = {.found = call_object_found,
                                                     .over = call_objects_known};
 
+static void call_request_room_comes(struct http_outbound *out)
+{
+    call_step(out->owner, CALL_ON_REQUEST_ROOM, NULL);
+}
+
 static void call_reply_head_comes(struct http_outbound *out, const struct http_head *head)
 {
     call_step(out->owner, CALL_ON_REPLY_HEAD, &(struct call_input){.head = head});
@@ -341,7 +350,8 @@ static void call_reply_fails(struct http_outbound *out, enum http_why why, const
     call_step(out->owner, CALL_ON_REPLY_FAILED, &(struct call_input){.why = why, .text = text});
 }
 
-const struct http_client_ops call_client_ops = {.head = call_reply_head_comes,
+const struct http_client_ops call_client_ops = {.room = call_request_room_comes,
+                                                .head = call_reply_head_comes,
                                                 .data = call_reply_data_comes,
                                                 .end = call_reply_ends,
                                                 .failed = call_reply_fails};

@@ -248,15 +248,14 @@ static enum call_verdict refuse_untranslated(struct call *call, const struct ask
 static bool keep_body(struct call *call)
 {
     struct call_translation *translation = call->translation;
-    struct slice written = text_out_written(&translation->out.text);
     struct refusal why;
     char whose[64];
 
     translation->escapes = translation->out.escapes;
     body_buffer_free(&translation->body, call->gateway);
     enum body_room room =
-        body_buffer_add(&translation->body, call->gateway, call->generation,
-                        call->generation->shares[call->tenant], (int64_t)written.n, written);
+        body_buffer_take(&translation->body, call->gateway, call->generation,
+                         call->generation->shares[call->tenant], &translation->out.text);
     json_writer_fini(&translation->out);
     json_writer_init(&translation->out);
     if (room == BODY_FITS)

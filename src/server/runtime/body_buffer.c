@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "io/text/json_read.h"
+#include "io/text/text_out.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/generation.h"
 #include "server/runtime/tenant_share.h"
@@ -97,6 +98,27 @@ enum body_room body_buffer_add(struct body_buffer *body, struct gateway *gateway
         memcpy(body->bytes + body->n, more.at, more.n);
     body->n += more.n;
     assert(body->n + JSON_PADDING <= body->room);
+    return BODY_FITS;
+}
+
+enum body_room body_buffer_take(struct body_buffer *body, struct gateway *gateway,
+                                const struct generation *generation, struct tenant_share *share,
+                                struct text_out *text)
+{
+    size_t room = text->size + JSON_PADDING;
+
+    assert(body->bytes == NULL && body->share == NULL && !text->is_fixed && !text->failed);
+    enum body_room fits = body_buffer_count(
+        gateway, share, generation->config.limits.buffered_total, (long long)room);
+    if (fits != BODY_FITS)
+        return fits;
+    char *bytes = realloc(text->bytes, room); /* it had grown by doubling */
+    if (bytes == NULL) {
+        body_buffer_uncount(gateway, share, (long long)room);
+        return BODY_NO_MEMORY;
+    }
+    *body = (struct body_buffer){.bytes = bytes, .n = text->size, .room = room, .share = share};
+    *text = (struct text_out){0};
     return BODY_FITS;
 }
 

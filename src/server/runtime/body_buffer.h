@@ -13,6 +13,7 @@ struct gateway;
 struct generation;
 struct refusal;
 struct tenant_share;
+struct text_out;
 
 struct body_buffer {
     char *bytes;
@@ -35,6 +36,12 @@ enum body_room {
 enum body_room body_buffer_add(struct body_buffer *body, struct gateway *gateway,
                                const struct generation *generation, struct tenant_share *share,
                                int64_t length, struct slice more);
+
+/* Makes a text the body of an empty buffer, without a copy; it is empty afterwards. If it does not
+ * fit, nothing has changed. */
+enum body_room body_buffer_take(struct body_buffer *body, struct gateway *gateway,
+                                const struct generation *generation, struct tenant_share *share,
+                                struct text_out *text);
 
 /* What is answered where it does not fit. `whose` the share is: "tenant a", "callers". */
 void body_buffer_refusal(enum body_room room, const char *whose, struct refusal *why);

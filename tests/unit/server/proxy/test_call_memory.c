@@ -30,6 +30,20 @@ static void a_stream(void)
         call_out_end(call_kit_out());
 }
 
+/* What it does not take waits with the call, and without memory for that in the connection. */
+static void a_slow_provider(void)
+{
+    call_kit.is_full = true;
+    call_client_ask(&client, CALL_KIT_STREAM);
+    while (is_asking() && call_kit_out()->finished == 0)
+        call_out_room(call_kit_out());
+    call_kit.is_full = false;
+    if (is_asking()) {
+        assert_int_equal(call_kit_out()->body_n, call_kit_out()->length);
+        call_out_reply(call_kit_out(), 200, "text/event-stream", "data: [DONE]\n\n");
+    }
+}
+
 static void a_failure_and_a_retry(void)
 {
     call_client_ask(&client, CALL_KIT_BODY);
@@ -152,6 +166,7 @@ static void a_call_survives_each_of_its_allocations(void **state)
     need_allocator();
     for (int persistently = 0; persistently < 2; persistently++) {
         survive(NULL, a_stream, persistently);
+        survive(NULL, a_slow_provider, persistently);
         survive(NULL, a_failure_and_a_retry, persistently);
         survive(&fallback, a_fallback, persistently);
         survive(&foreign, a_translated_reply, persistently);
