@@ -264,6 +264,78 @@ static void what_is_wrong_with_a_spec_is_named(void **state)
     expect_problem("pool m of p is given twice");
 }
 
+static void expect_bound(int64_t *number, int64_t value, bool accepted)
+{
+    struct tg_keyring *ring = NULL;
+    struct tg_problem problem = {""};
+    int64_t before = *number;
+
+    *number = value;
+    enum tg_err err = tg_keyring_new(&kit.spec, &ring, &problem);
+    if (err != (accepted ? TG_OK : TG_ERR_INVALID))
+        fail_msg("%lld: %s (%s)", (long long)value, tg_strerror(err), problem.text);
+    assert_true((ring != NULL) == accepted && (problem.text[0] == 0) == accepted);
+    tg_keyring_free(ring);
+    *number = before;
+}
+
+/* One beyond either bound is refused. */
+static void a_number_is_accepted_up_to_its_bounds(void **state)
+{
+    int64_t affinity = 0;
+    const struct {
+        int64_t *number, least, most;
+    } rows[] = {
+        {&kit.spec.cooldown, 1, TG_NUMBER_MAX},
+        {&kit.spec.cooldown_max, 1, TG_NUMBER_MAX},
+        {&kit.spec.probe_every, 1, TG_NUMBER_MAX},
+        {&kit.pool_spec.breaker_failures, 1, 1000},
+        {&kit.pool_spec.breaker_open, 1, TG_NUMBER_MAX},
+        {&kit.pool_spec.affinity_ttl, 0, TG_NUMBER_MAX},
+        {&kit.keys[1].limits.rpm, 0, TG_NUMBER_MAX},
+        {&kit.keys[1].limits.tpm, 0, TG_NUMBER_MAX},
+        {&kit.keys[1].limits.concurrency, 0, TG_NUMBER_MAX},
+        {&kit.group.limits.rpm, 0, TG_NUMBER_MAX},
+        {&kit.group.limits.tpm, 0, TG_NUMBER_MAX},
+        {&kit.group.limits.concurrency, 0, TG_NUMBER_MAX},
+    };
+    (void)state;
+
+    keys_init(&kit, 2, NO_LIMITS);
+    kit.keys[0].group = "g";
+    kit.spec.groups = &kit.group;
+    kit.spec.n_groups = 1;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        expect_bound(rows[i].number, rows[i].least, true);
+        expect_bound(rows[i].number, rows[i].least - 1, false);
+        expect_bound(rows[i].number, rows[i].most, true);
+        expect_bound(rows[i].number, rows[i].most + 1, false);
+    }
+    kit.spec.max_affinity = 1 << 26;
+    expect_bound(&affinity, 0, true);
+    kit.spec.max_affinity++;
+    expect_bound(&affinity, 0, false);
+}
+
+static void the_defaults_are_those_of_the_header(void **state)
+{
+    struct tg_keyring_spec spec;
+    struct tg_pool_spec pool;
+    (void)state;
+
+    tg_keyring_spec_init(&spec);
+    assert_int_equal(spec.cooldown, 60000);
+    assert_int_equal(spec.cooldown_max, 3600000);
+    assert_int_equal(spec.probe_every, 60000);
+    assert_int_equal(spec.max_affinity, 65536);
+    assert_int_equal(spec.seed, 0);
+    assert_int_equal(spec.chance, 0);
+    tg_pool_spec_init(&pool);
+    assert_int_equal(pool.breaker_failures, 5);
+    assert_int_equal(pool.breaker_open, 30000);
+    assert_int_equal(pool.affinity_ttl, 600000);
+}
+
 static void an_error_changes_nothing(void **state)
 {
     struct tg_problem problem;
@@ -310,7 +382,6 @@ static void pools_are_found_in_any_order(void **state)
     (void)state;
 
     tg_keyring_spec_init(&spec);
-    assert_int_equal(spec.max_affinity, 65536);
     for (size_t i = 0; i < COUNT_OF(models); i++) {
         tg_pool_spec_init(&pools[i]);
         pools[i].provider = "p";
@@ -359,6 +430,8 @@ int main(void)
         cmocka_unit_test(a_suspension_survives_a_change),
         cmocka_unit_test(what_is_wrong_with_a_spec_is_named),
         cmocka_unit_test(an_error_changes_nothing),
+        cmocka_unit_test(a_number_is_accepted_up_to_its_bounds),
+        cmocka_unit_test(the_defaults_are_those_of_the_header),
         cmocka_unit_test(keys_can_be_read_in_parts),
         cmocka_unit_test(pools_are_found_in_any_order),
         cmocka_unit_test(null_is_freed),

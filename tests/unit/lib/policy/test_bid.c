@@ -312,6 +312,29 @@ static void what_is_no_policy_is_refused_with_its_field(void **state)
     }
 }
 
+static void a_window_is_accepted_up_to_its_bounds(void **state)
+{
+    struct tg_bid_config config = canonical_config(TG_PRICES_ADAPTIVE);
+    (void)state;
+
+    assert_int_equal(config.sample_window, 500);
+    assert_int_equal(config.online.window, 60000);
+    config.sample_window = 1;
+    tg_bid_free(must_bid(&config));
+    config.sample_window = 1000000;
+    tg_bid_free(must_bid(&config));
+    config = canonical_config(TG_PRICES_ONLINE);
+    config.online.cost_budget = 50000;
+    config.online.window = 1;
+    tg_bid_free(must_bid(&config));
+    config.online.window = TG_NUMBER_MAX;
+    tg_bid_free(must_bid(&config));
+    config.online.window = TG_NUMBER_MAX + 1;
+    struct tg_policy *policy = NULL;
+    assert_int_equal(tg_bid_new(&config, &policy, NULL), TG_ERR_INVALID);
+    assert_null(policy);
+}
+
 /* ---- in a gate ---- */
 
 /* 50000 units; six calls of 10000 worth 50 each, then 600 of 100 worth 1 each. */
@@ -368,6 +391,7 @@ int main(void)
         cmocka_unit_test(prices_have_names),
         cmocka_unit_test(only_prices_that_move_hear_of_calls),
         cmocka_unit_test(what_is_no_policy_is_refused_with_its_field),
+        cmocka_unit_test(a_window_is_accepted_up_to_its_bounds),
         cmocka_unit_test(a_budget_goes_to_the_calls_that_are_worth_most_for_it),
     };
     return cmocka_run_group_tests_name("bid", tests, NULL, NULL);
