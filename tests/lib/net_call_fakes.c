@@ -433,6 +433,8 @@ static void answer_objects(const char *tenant, bool known)
     struct call_kit_objects asked = call_kit.objects_asked;
     struct remote_object object = {.provider = SLICE("p"), .key = SLICE("k1"), .kind = 1};
 
+    if (call_kit.objects_provider != NULL)
+        object.provider = slice_of(call_kit.objects_provider);
     assert_non_null(asked.ops);
     for (size_t i = 0; tenant != NULL && i < asked.n; i++) {
         object.tenant = slice_of(tenant);

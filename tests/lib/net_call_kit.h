@@ -125,7 +125,8 @@ struct call_kit {
     struct remote_claim *limits_asked; /* waits for an answer; null: nobody does */
     struct remote_reservation *money_asked;
     struct remote_key_claim *key_asked;
-    bool objects_away; /* the remote store cannot be asked about objects */
+    bool objects_away;            /* the remote store cannot be asked about objects */
+    const char *objects_provider; /* where those are that it knows; null: at `p` */
     struct call_kit_objects {
         const struct remote_objects_ops *ops; /* null: nobody waits for an answer */
         void *context;

@@ -29,12 +29,15 @@ static void a_budget_that_is_spent_says_until_when(void **state)
 {
     static const struct {
         enum tg_per per;
-        const char *text;
+        const char *text, *rule;
         bool dated;
     } rows[] = {
-        {TG_PER_DAY, "budget of tenant one: 50 USD a day, asked 0.00017, left 1.20", true},
-        {TG_PER_MONTH, "budget of tenant one: 50 USD a month, asked 0.00017, left 1.20", true},
-        {TG_PER_TOTAL, "budget of tenant one: 50 USD in total, asked 0.00017, left 1.20", false},
+        {TG_PER_DAY, "budget of tenant one: 50 USD a day, asked 0.00017, left 1.20",
+         "50 USD a day", true},
+        {TG_PER_MONTH, "budget of tenant one: 50 USD a month, asked 0.00017, left 1.20",
+         "50 USD a month", true},
+        {TG_PER_TOTAL, "budget of tenant one: 50 USD in total, asked 0.00017, left 1.20",
+         "50 USD in total", false},
     };
     const struct call_kit_config config = {.remote = true};
 
@@ -55,6 +58,12 @@ static void a_budget_that_is_spent_says_until_when(void **state)
         expect_not_in(client.head, "x-ratelimit-"); /* none of those limits refused it */
         assert_int_equal(strstr(client.head, "x-tollgate-reset-at") != NULL, rows[i].dated);
         assert_int_equal(field_of(&client, "retry-after-ms"), -1);
+        const struct report_limit *limit = &client.call->notes.limit;
+        assert_string_equal(limit->rule, rows[i].rule);
+        assert_string_equal(limit->of, "tenant one");
+        assert_int_equal(limit->size, 50000000);
+        assert_int_equal(limit->left, 1200000);
+        assert_int_equal(limit->reset_at, rows[i].dated ? call_kit.now + 5000 : 0);
         call_client_gone(&client, HTTP_DONE);
         end();
     }
@@ -642,6 +651,39 @@ static void what_calls_cost_is_reserved_where_all_budgets_say_so(void **state)
     }
 #undef USERS
 #undef SAYS
+}
+
+/* An attempt that failed has cost nothing, or nobody knows what: it says nothing of those that are
+ * answered. */
+static void what_failed_says_nothing_of_what_calls_cost(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 0", .tenant = "budgets: [{usd: 100, per: total, reserve: expected}]"};
+
+    (void)state;
+    begin(&config);
+    for (int n = 0; n < 45; n++) { /* every third is answered: 15 */
+        call_client_ask(&client, CALL_KIT_BODY);
+        assert_int_equal(client.call->notes.reserved, client.call->attempt.most);
+        if (n % 3 == 0) {
+            reply_and_end(200, JSON, CALL_KIT_REPLY);
+        } else if (n % 3 == 1) {
+            reply_and_end(400, JSON, "{\"error\":{\"message\":\"no\"}}");
+        } else {
+            call_kit_out()->out.sent = true;
+            call_out_fail(call_kit_out(), HTTP_RESET);
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+        call_kit_pass(60000); /* the breaker has closed */
+    }
+    call_client_ask(&client, CALL_KIT_BODY); /* the 16th */
+    assert_int_equal(client.call->notes.reserved, client.call->attempt.most);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_client_ask(&client, CALL_KIT_BODY);
+    assert_true(client.call->notes.reserved < client.call->attempt.most);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
 }
 
 /* What is told to fit does, by what is expected. */
@@ -1291,6 +1333,7 @@ int main(void)
         cmocka_unit_test(attack_2_an_array_of_prompts_is_reserved_as_many_answers),
         cmocka_unit_test(attack_3_input_that_is_not_in_the_body_is_reserved_as_the_context),
         cmocka_unit_test(what_calls_cost_is_reserved_where_all_budgets_say_so),
+        cmocka_unit_test(what_failed_says_nothing_of_what_calls_cost),
         cmocka_unit_test(a_refusal_of_what_is_expected_says_what_fits),
         cmocka_unit_test(what_a_rule_allows_needs_no_factor),
         cmocka_unit_test(a_passthrough_that_is_refused_does_not_ask_again),

@@ -685,6 +685,31 @@ static void an_object_of_another_provider_is_not_at_this_one(void **state)
     call_kit_close();
 }
 
+/* The same of what only the remote store knew. */
+static void an_object_that_others_made_elsewhere_is_not_at_this_provider(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "context: 8000",
+        .providers = "  q: {api: openai, base_url: \"http://127.0.0.1:1\", "
+                     "keys: [{name: q1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+        .top = SHARED,
+        .remote = true};
+
+    (void)state;
+    open_with(&config);
+    call_kit.objects_provider = "q";
+    ask("POST", "/v1/things", JSON, "{\"file_id\":\"file-there1\"}");
+    expect_state(CALL_AT_OBJECTS);
+    call_kit_answer_objects_of("one");
+    expect_gone(404, "object_not_found", "the object that this call names is at provider q");
+    ask("POST", "/v1/responses", JSON, CALL_KIT_NAMES);
+    call_kit_answer_objects_of("one");
+    expect_gone(404, "object_not_found",
+                "the object that this call names is at provider q, and its model is not");
+    assert_int_equal(call_kit.n_outs, 0);
+    call_kit_close();
+}
+
 static void a_fallback_at_another_provider_has_not_the_object(void **state)
 {
     const struct call_kit_config config = {
@@ -808,6 +833,7 @@ int main(void)
         cmocka_unit_test(a_streamed_response_is_its_callers),
         cmocka_unit_test(what_is_no_response_is_remembered_as_long_as_a_file),
         cmocka_unit_test(an_object_of_another_provider_is_not_at_this_one),
+        cmocka_unit_test(an_object_that_others_made_elsewhere_is_not_at_this_provider),
         cmocka_unit_test(a_fallback_at_another_provider_has_not_the_object),
         cmocka_unit_test(a_name_that_is_no_id_may_be_an_objects),
         cmocka_unit_test(a_long_body_of_a_passthrough_is_read_on_a_thread),

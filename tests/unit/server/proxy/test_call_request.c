@@ -12,7 +12,8 @@
 static void what_concerns_us_alone_is_not_forwarded(void **state)
 {
     const struct call_kit_config config = {
-        .provider = "    headers: {drop: [x-dropped], set: {x-set: ours}}\n"
+        .provider = "    headers: {drop: [x-dropped-1, x-dropped-2], "
+                    "set: {x-set-1: ours-1, x-set-2: ours-2, x-set-3: ours-3}}\n"
                     "    query: {api-version: preview}\n"
                     "    path_prefix: /prefix"};
 
@@ -23,14 +24,17 @@ static void what_concerns_us_alone_is_not_forwarded(void **state)
     call_client_says("cookie", "secret");
     call_client_says("openai-organization", "org");
     call_client_says("accept-encoding", "gzip");
-    call_client_says("x-dropped", "yes");
-    call_client_says("x-set", "theirs");
+    call_client_says("x-dropped-1", "yes");
+    call_client_says("x-dropped-2", "yes");
+    call_client_says("x-set-1", "theirs");
+    call_client_says("x-set-2", "theirs");
+    call_client_says("x-set-3", "theirs");
     call_client_ask(&client, CALL_KIT_BODY);
     const char *sent = call_kit_out()->request;
     assert_string_equal(call_kit_out()->target, "/prefix/v1/chat/completions?api-version=preview");
     expect_in(sent, "x-kept: yes\n");
     expect_in(sent, "content-type: application/json\n");
-    expect_in(sent, "x-set: ours\n");
+    expect_in(sent, "x-set-1: ours-1\nx-set-2: ours-2\nx-set-3: ours-3\n");
     expect_in(sent, "accept-encoding: identity\n");
     expect_in(sent, "authorization: Bearer provider-secret\n");
     expect_not_in(sent, "theirs");
@@ -42,6 +46,32 @@ static void what_concerns_us_alone_is_not_forwarded(void **state)
     expect_not_in(sent, "tg-virtual-key");
     reply_and_end(200, JSON, CALL_KIT_REPLY);
     call_kit_close();
+}
+
+/* What the configuration sets takes the place of what a dialect wants, wherever it stands. */
+static void a_version_that_is_set_is_sent_alone(void **state)
+{
+    static const char *const sets[] = {"{x-a: b}", "{anthropic-version: \"2031-01-01\"}",
+                                       "{x-a: b, anthropic-version: \"2031-01-01\"}"};
+    char provider[300];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(sets); i++) {
+        snprintf(provider, sizeof provider,
+                 "  q: {api: anthropic, base_url: \"http://127.0.0.1:1\", headers: {set: %s}, "
+                 "keys: [{name: a1, secret: \"${CALL_KIT_SECRET}\"}]}\n",
+                 sets[i]);
+        const struct call_kit_config config = {.providers = provider, .models = ANTHROPIC_MODEL};
+        call_kit_open(&config);
+        call_client_ask(&client, CHAT_WITH_OPUS);
+        const char *sent = call_kit_out()->request, *at = strstr(sent, "anthropic-version: ");
+        assert_non_null(at);
+        assert_null(strstr(at + 1, "anthropic-version: "));
+        expect_in(sent, i == 0 ? "anthropic-version: 2023-06-01\n"
+                               : "anthropic-version: 2031-01-01\n");
+        reply_and_end(200, JSON, MESSAGE);
+        call_kit_close();
+    }
 }
 
 static void a_query_of_the_client_goes_before_ours(void **state)
@@ -655,6 +685,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_concerns_us_alone_is_not_forwarded),
+        cmocka_unit_test(a_version_that_is_set_is_sent_alone),
         cmocka_unit_test(a_query_of_the_client_goes_before_ours),
         cmocka_unit_test(a_model_has_the_name_that_its_provider_knows),
         cmocka_unit_test(timeouts_are_the_models_and_the_clients),

@@ -151,7 +151,7 @@ static void a_call_is_billed_by_the_tier_that_was_served(void **state)
     }
 }
 
-/* Own: 100 x 1 + 10 x 2 = 120. The other: 5 x 100 + 1 x 200 = 700, and that of a name that nobody
+/* Whatever its place. Own: 100 x 1 + 10 x 2 = 120. The other: 5 x 100 + 1 x 200 = 700, and that of a name that nobody
  * knows costs what the dearest of the provider does. */
 static void a_pass_of_another_model_costs_what_that_costs(void **state)
 {
@@ -179,22 +179,27 @@ static void a_pass_of_another_model_costs_what_that_costs(void **state)
                                   "output: 900}}\n"};
 
     (void)state;
-    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
-        const char *said = rows[i / 2].said;
+    for (size_t i = 0; i < 6 * COUNT_OF(rows); i++) {
+        const char *said = rows[i / 6].said;
         bool stream = i % 2 == 1;
-        char reply[900];
+        char reply[900], pass[3][150];
+        size_t place = i / 2 % 3, own = place == 0;
+        snprintf(pass[place], sizeof pass[0], "%s\"input_tokens\":5,\"output_tokens\":1", said);
+        snprintf(pass[own], sizeof pass[0],
+                 "\"type\":\"message\",\"model\":\"opus\",\"input_tokens\":60,\"output_tokens\":4");
+        snprintf(pass[3 - place - own], sizeof pass[0],
+                 "\"type\":\"message\",\"input_tokens\":40,\"output_tokens\":6");
         snprintf(reply, sizeof reply,
                  "%s\"usage\":{\"input_tokens\":100,\"output_tokens\":10,\"iterations\":["
-                 "{\"type\":\"message\",\"model\":\"opus\",\"input_tokens\":60,"
-                 "\"output_tokens\":4},{%s\"input_tokens\":5,\"output_tokens\":1},"
-                 "{\"type\":\"message\",\"input_tokens\":40,\"output_tokens\":6}]}}%s",
-                 stream ? "event: message_delta\ndata: {\"type\":\"message_delta\"," : "{", said,
+                 "{%s},{%s},{%s}]}}%s",
+                 stream ? "event: message_delta\ndata: {\"type\":\"message_delta\"," : "{",
+                 pass[0], pass[1], pass[2],
                  stream ? "\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n" : "");
         begin(&config);
         call_client_ask_at(&client, "/v1/messages", MESSAGES_BODY);
         reply_and_end(200, stream ? EVENT_STREAM : JSON, reply);
-        if (call_kit_entry(1).micro != rows[i / 2].micro)
-            fail_msg("%s: %lld", said, (long long)call_kit_entry(1).micro);
+        if (call_kit_entry(1).micro != rows[i / 6].micro)
+            fail_msg("%s at %zu: %lld", said, place, (long long)call_kit_entry(1).micro);
         assert_int_equal(client.call->used, 105 + 11);
         assert_int_equal(call_kit_entry(1).flags, 0);
         call_kit_close();

@@ -200,6 +200,42 @@ static void a_prompt_that_was_sent_in_part_is_not_remembered(void **state)
     call_kit_close();
 }
 
+/* What the provider owns up to is not billed. A time-out, and an error without a name, may be of a
+ * call that runs on: what it may cost is held. */
+static void an_error_in_a_foreign_stream_is_held_unless_the_provider_owns_up(void **state)
+{
+    static const struct {
+        const char *error;
+        bool held;
+    } rows[] = {
+        {"\"type\":\"overloaded_error\",\"message\":\"m\"", false},
+        {"\"type\":\"api_error\",\"message\":\"m\"", false},
+        {"\"type\":\"timeout_error\",\"message\":\"m\"", true},
+        {"\"message\":\"m\"", true},
+    };
+    struct call_kit_config config = foreign;
+    char event[256];
+
+    (void)state;
+    config.models = "  opus: {provider: q, price: {input: 1, output: 2}, retries: 0}\n";
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        call_client_ask(&client, STREAM_OF_OPUS);
+        int64_t most = client.call->attempt.most;
+        call_kit_out()->out.sent = true;
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        snprintf(event, sizeof event,
+                 "event: error\ndata: {\"type\":\"error\",\"error\":{%s}}\n\n", rows[i].error);
+        call_out_data(call_kit_out(), event);
+        expect_state(CALL_OVER);
+        assert_int_equal(client.status, 502);
+        assert_int_equal(client.call->spent, 0);
+        assert_int_equal(client.call->uncertain, rows[i].held ? most : 0);
+        call_client_gone(&client, HTTP_DONE);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +247,7 @@ int main(void)
         cmocka_unit_test(a_cheaper_tier_is_not_reserved_before_it_was_served),
         cmocka_unit_test(the_tier_that_was_served_is_charged),
         cmocka_unit_test(a_prompt_that_was_sent_in_part_is_not_remembered),
+        cmocka_unit_test(an_error_in_a_foreign_stream_is_held_unless_the_provider_owns_up),
     };
 
     return cmocka_run_group_tests_name("call_translate_money", tests, NULL, NULL);
