@@ -186,7 +186,8 @@ static void a_pass_of_another_model_costs_what_that_costs(void **state)
         size_t place = i / 2 % 3, own = place == 0;
         snprintf(pass[place], sizeof pass[0], "%s\"input_tokens\":5,\"output_tokens\":1", said);
         snprintf(pass[own], sizeof pass[0],
-                 "\"type\":\"message\",\"model\":\"opus\",\"input_tokens\":60,\"output_tokens\":4");
+                 "\"type\":\"message\",\"model\":\"opus\",\"input_tokens\":60,"
+                 "\"output_tokens\":4");
         snprintf(pass[3 - place - own], sizeof pass[0],
                  "\"type\":\"message\",\"input_tokens\":40,\"output_tokens\":6");
         snprintf(reply, sizeof reply,

@@ -69,6 +69,10 @@ static void ended_calls_are_kept_up_to_a_number(void **state)
     }
     assert_int_equal(call_kit.worker.proxy->n_spare, KEPT);
     struct call *spare = call_kit.worker.proxy->spare;
+    for (int i = 1; i < KEPT; i++, spare = spare->next_spare)
+        assert_non_null(spare->next_spare);
+    assert_null(spare->next_spare);
+    spare = call_kit.worker.proxy->spare;
     call_client_begin(&client, -1);
     assert_ptr_equal(client.call, spare);
     assert_int_equal(call_kit.worker.proxy->n_spare, KEPT - 1);
