@@ -151,8 +151,8 @@ static void a_call_is_billed_by_the_tier_that_was_served(void **state)
     }
 }
 
-/* Whatever its place. Own: 100 x 1 + 10 x 2 = 120. The other: 5 x 100 + 1 x 200 = 700, and that of a name that nobody
- * knows costs what the dearest of the provider does. */
+/* Whatever its place. Own: 100 x 1 + 10 x 2 = 120. The other: 5 x 100 + 1 x 200 = 700, and that of
+ * a name that nobody knows costs what the dearest of the provider does. */
 static void a_pass_of_another_model_costs_what_that_costs(void **state)
 {
     static const struct {
