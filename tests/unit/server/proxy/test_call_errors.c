@@ -88,16 +88,22 @@ static void an_error_that_nothing_cures_is_the_providers(void **state)
 /* A page of some machine on the way, an empty or an encoded body: the error is ours. */
 static void an_error_that_no_sdk_reads_is_replaced(void **state)
 {
-    static const char *const bodies[] = {"<html>", "", "{}"};
-    const struct call_kit_config config = {.first = "retries: 0"};
+    static const char *const bodies[] = {"<html>", "", "{}", "upstream connect error", "~", "["};
+    const struct call_kit_config config = {
+        .first = "retries: 0",
+        .providers = ANTHROPIC_PROVIDER,
+        .models = "  opus: {provider: q, price: {input: 1, output: 2}, retries: 0}\n"};
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+    for (size_t i = 0; i < 2 * COUNT_OF(bodies); i++) {
+        bool is_foreign = i % 2 == 1;
+        if (is_foreign && bodies[i / 2][0] == '[')
+            continue; /* there are providers whose errors are lists */
         begin(&config);
-        if (i == 2)
+        if (bodies[i / 2][0] == '{')
             call_out_says("content-encoding", "gzip");
-        call_client_ask(&client, CALL_KIT_BODY);
-        reply_and_end(503, JSON, bodies[i]);
+        call_client_ask(&client, is_foreign ? CHAT_WITH_OPUS : CALL_KIT_BODY);
+        reply_and_end(503, JSON, bodies[i / 2]);
         assert_int_equal(client.status, 502);
         expect_in(client.body, "the provider failed");
         call_kit_close();

@@ -245,6 +245,36 @@ static void a_body_without_memory_is_an_error_of_ours(void **state)
     call_kit_close();
 }
 
+/* Where tokens are estimated here, nobody else is asked who could still answer. */
+static void an_estimate_without_memory_is_an_error_of_ours(void **state)
+{
+    const struct call_kit_config config = {.providers = ANTHROPIC_PROVIDER,
+                                           .models = ANTHROPIC_MODEL};
+    long nth = 0;
+    int without = 0;
+
+    (void)state;
+    need_allocator();
+    do {
+        begin(&config);
+        call_client_begin_at(&client, "POST", "/v1/messages/count_tokens", -1);
+        call_client_body(&client, "{\"model\":\"first\",\"messages\":[{\"role\":\"user\","
+                                  "\"content\":\"hi\"}]}");
+        fail_at(nth);
+        call_client_end(&client);
+        until_failure = -1;
+        expect_state(CALL_OVER);
+        if (client.status != 200) {
+            without += client.call->route != NULL; /* its body has been read */
+            assert_int_equal(client.status, 529);
+            assert_string_equal(client.reason, "memory_pressure");
+        }
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_close();
+    } while (allocations > nth++);
+    assert_true(without > 0);
+}
+
 /* Nobody knows what it says, so it is charged like one that is encoded; the client gets it. */
 static void a_reply_that_there_is_no_memory_to_read_is_charged_with_its_bound(void **state)
 {
@@ -273,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_request_without_memory_for_its_call_is_aborted),
         cmocka_unit_test(a_call_without_memory_to_wait_is_refused),
         cmocka_unit_test(a_body_without_memory_is_an_error_of_ours),
+        cmocka_unit_test(an_estimate_without_memory_is_an_error_of_ours),
         cmocka_unit_test(a_reply_that_there_is_no_memory_to_read_is_charged_with_its_bound),
     };
 

@@ -73,6 +73,65 @@ static void a_call_costs_the_sum_of_its_attempts(void **state)
     end();
 }
 
+/* What the ledger has heard of calls that are sent. */
+static struct {
+    int sent, settled;
+    tg_micro micro;
+    size_t requests; /* how many had gone out when it last heard of one */
+} heard;
+
+static void hear(void *context, const struct spending_event *event)
+{
+    (void)context;
+    heard.settled += event->kind == SPENDING_SETTLED;
+    if (event->kind != SPENDING_SENT)
+        return;
+    heard.sent++;
+    heard.micro = event->micro;
+    heard.requests = call_kit.n_outs;
+}
+
+static void expect_heard(int sent, int settled)
+{
+    assert_int_equal(heard.sent, sent);
+    assert_int_equal(heard.settled, settled);
+    assert_int_equal(heard.micro, client.call->attempt.reserved);
+    assert_int_equal(heard.requests, call_kit.n_outs - 1);
+}
+
+/* The ledger knows of the money before a request goes out, so that a crash leaves it as uncertain:
+ * with each attempt, and whatever is asked for. What providers do not charge for is in no book. */
+static void money_is_in_the_ledger_before_a_request_goes_out(void **state)
+{
+    const struct call_kit_config config = {
+        .first = "retries: 1",
+        .providers = ANTHROPIC_PROVIDER,
+        .models = ANTHROPIC_MODEL,
+        .top = "passthrough: [{path: /v1/things, provider: p, per_call: 0.001}]\n"};
+
+    (void)state;
+    begin(&config);
+    memset(&heard, 0, sizeof heard);
+    spending_follow(call_kit.gateway->spending, hear, NULL);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_heard(1, 0);
+    call_out_reply(call_kit_out(), 503, JSON, "{}");
+    call_kit_pass(call_kit.last_timer);
+    expect_heard(2, 1);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_client_ask_at(&client, "/v1/things", "{}");
+    expect_heard(3, 2);
+    reply_and_end(200, JSON, "{}");
+    call_client_ask_at(&client, "/v1/messages/count_tokens",
+                       "{\"model\":\"opus\",\"messages\":[{\"role\":\"user\","
+                       "\"content\":\"hi\"}]}");
+    expect_state(CALL_ASKING);
+    assert_int_equal(heard.sent, 3);
+    reply_and_end(200, JSON, "{\"input_tokens\":5}");
+    spending_follow(call_kit.gateway->spending, NULL, NULL);
+    call_kit_close();
+}
+
 /* Requests that are too late, by what has become of them. */
 static void a_late_request_is_charged_if_it_was_sent(void **state)
 {
@@ -365,6 +424,45 @@ static void a_cut_stream_is_charged_with_what_has_arrived(void **state)
 
 /* A client that leaves before anything was sent has used nothing; afterwards the prompt counts, and
  * what can have been written since. */
+/* The input that a stream reports is that of one pass. Where there may be others, of a provider's
+ * tool or to compact the context, what they may have read is held. */
+static void a_cut_stream_of_several_passes_holds_them_all(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool several;
+    } rows[] = {
+        {"", false},
+        {"\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"web_search\","
+         "\"max_uses\":1}],",
+         true},
+        {"\"context_management\":{\"edits\":[{\"type\":\"compact_20260112\"}]},", true},
+    };
+    const struct call_kit_config config = {
+        .tenant = "budgets: [{usd: 100, per: total, mode: shadow}]",
+        .providers = ANTHROPIC_PROVIDER,
+        .models = "  opus: {provider: q, price: {input: 1, output: 2}, context: 10000, "
+                  "max_output_tokens: 100, most_tokens_per_s: 1}\n"};
+    char body[400];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        begin(&config);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"opus\",\"max_tokens\":10,%s"
+                 "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
+                 rows[i].fields);
+        call_client_ask_at(&client, "/v1/messages", body);
+        call_out_head(call_kit_out(), 200, EVENT_STREAM);
+        call_out_data(call_kit_out(), START("1"));
+        call_client_gone(&client, HTTP_HANGUP);
+        assert_int_equal(client.call->usage.input, 7);
+        if ((client.call->uncertain > 5000) != rows[i].several)
+            fail_msg("row %zu: %lld are held", i, (long long)client.call->uncertain);
+        end();
+    }
+}
+
 static void a_hang_up_is_charged_if_the_request_was_sent(void **state)
 {
     const struct call_kit_config config = {.first = "most_tokens_per_s: 3"};
@@ -747,6 +845,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_says_who_paid_for_what),
         cmocka_unit_test(a_call_costs_the_sum_of_its_attempts),
+        cmocka_unit_test(money_is_in_the_ledger_before_a_request_goes_out),
         cmocka_unit_test(a_late_request_is_charged_if_it_was_sent),
         cmocka_unit_test(a_call_is_billed_by_the_tier_that_was_served),
         cmocka_unit_test(a_pass_of_another_model_costs_what_that_costs),
@@ -758,6 +857,7 @@ int main(void)
         cmocka_unit_test(an_encoded_stream_is_charged_with_its_bound),
         cmocka_unit_test(embeddings_have_no_output),
         cmocka_unit_test(a_cut_stream_is_charged_with_what_has_arrived),
+        cmocka_unit_test(a_cut_stream_of_several_passes_holds_them_all),
         cmocka_unit_test(a_hang_up_is_charged_if_the_request_was_sent),
         cmocka_unit_test(how_fast_a_model_writes_is_learned_from_whole_replies),
         cmocka_unit_test(an_error_that_nobody_reads_costs_nothing),
