@@ -88,26 +88,28 @@ static void head_answered(struct redis_ask *ask, const struct redisReply *reply)
     struct fleet *fleet = container_of(ask, struct fleet, head_ask);
 
     fleet->head_asked = false;
-    if (fleet->ended || redis_reply_is_error(reply) || redis_reply_n(reply) != 5)
+    if (fleet->ended || redis_reply_is_error(reply) || redis_reply_n(reply) != 6)
         return;
     if (fleet->state == FLEET_AWAY)
         fleet->policy_at = 0; /* it may be another server */
     fleet->met = true;
     fleet->answered_at = net_loop_now(fleet->options.loop);
     saw_head(fleet, reply);
+    fleet_saw_asked(fleet, fleet_number_of(redis_reply_text(redis_reply_at(reply, 5))),
+                    fleet->answered_at);
 }
 
 static void ask_head(struct fleet *fleet)
 {
-    const struct slice words[] = {SLICE("HMGET"),  slice_of(fleet->keys[FLEET_HEAD]),
-                                  SLICE("epoch"),  SLICE("version"),
-                                  SLICE("change"), SLICE("schema"),
-                                  SLICE("lineage")};
+    const struct slice words[] = {SLICE("HMGET"),   slice_of(fleet->keys[FLEET_HEAD]),
+                                  SLICE("epoch"),   SLICE("version"),
+                                  SLICE("change"),  SLICE("schema"),
+                                  SLICE("lineage"), SLICE("asked")};
 
     if (fleet->head_asked)
         return;
     fleet->head_asked = true;
-    redis_command(fleet->options.redis, &fleet->head_ask, words, 7, 1);
+    redis_command(fleet->options.redis, &fleet->head_ask, words, 8, 1);
 }
 
 /* ---- reports ---- */
@@ -140,6 +142,8 @@ static bool read_report(struct fleet *fleet, struct slice text, struct fleet_rep
             report->version = value.integer;
         else if (value.kind == JSON_INTEGER && json_text_is(key, "since"))
             report->since = value.integer;
+        else if (value.kind == JSON_BOOL && json_text_is(key, "answers"))
+            report->answers = value.boolean;
     }
     return json_end(fleet->reader);
 }
@@ -197,6 +201,8 @@ static void send_report(struct fleet *fleet, tg_ms now)
     json_write_key(&out, "since");
     json_write_integer(&out, fleet->since);
     fleet_put_member(&out, "problem", fleet->problem);
+    json_write_key(&out, "answers");
+    json_write_bool(&out, true);
     json_write_object_end(&out);
     const struct slice args[] = {slice_of(fleet->id),
                                  {out.text.bytes, out.text.size},
@@ -268,9 +274,12 @@ static void tick(void *arg)
 
 static bool write_keys(struct fleet *fleet, const char *prefix)
 {
-    static const char *const PARTS[] = {"head", "entries", "log", "reports", "regressed"};
-    bool fits = true;
+    static const char *const PARTS[] = {"head",    "entries",   "log",
+                                        "reports", "regressed", "questions"};
+    size_t length = strlen(prefix);
+    bool fits = length < sizeof fleet->prefix;
 
+    memcpy(fleet->prefix, prefix, fits ? length + 1 : 0);
     for (int i = 0; i < FLEET_KEYS; i++) {
         int n = snprintf(fleet->keys[i], sizeof fleet->keys[i], "%s:fleet:{fleet}:%s", prefix,
                          PARTS[i]);
@@ -292,6 +301,7 @@ enum tg_err fleet_new(const struct fleet_options *options, struct fleet **made)
     fleet->answered_at = net_loop_now(options->loop);
     fleet->reader = json_reader_new();
     snprintf(fleet->id, sizeof fleet->id, "%s", options->id);
+    snprintf(fleet->process, sizeof fleet->process, "%s.%.20s", options->id, options->process);
     snprintf(fleet->name, sizeof fleet->name, "%s", options->name);
     snprintf(fleet->program, sizeof fleet->program, "%s", options->program);
     if (fleet->reader == NULL || !write_keys(fleet, options->prefix)) {
@@ -304,6 +314,7 @@ enum tg_err fleet_new(const struct fleet_options *options, struct fleet **made)
     redis_ask_init(&fleet->report_ask, report_answered, NULL);
     redis_ask_init(&fleet->policy_ask, policy_answered, NULL);
     fleet_asks_init(fleet);
+    fleet_questions_init(fleet);
     net_timer_init(&fleet->timer, tick, fleet);
     net_timer_set(options->loop, &fleet->timer, 1);
     *made = fleet;
@@ -316,6 +327,7 @@ void fleet_stop(struct fleet *fleet)
         return;
     fleet->ended = true;
     fleet_own(fleet, NULL, NULL, NULL);
+    fleet_on_question(fleet, NULL, NULL);
     fleet_forget(fleet);
     net_timer_stop(fleet->options.loop, &fleet->timer);
     net_timer_stop(fleet->options.loop, &fleet->again);
@@ -326,6 +338,7 @@ void fleet_free(struct fleet *fleet)
     if (fleet == NULL)
         return;
     assert(fleet->ended);
+    fleet_questions_free(fleet);
     free(fleet->reports);
     json_reader_free(fleet->reader);
     free(fleet);
@@ -339,9 +352,16 @@ void fleet_own(struct fleet *fleet, void (*behind)(void *context), void (*change
     fleet->context = context;
 }
 
+struct redis *fleet_redis(const struct fleet *fleet)
+{
+    return fleet->options.redis;
+}
+
 void fleet_get_view(const struct fleet *fleet, struct fleet_view *view)
 {
-    *view = (struct fleet_view){.state = fleet->state,
+    *view = (struct fleet_view){.id = fleet->id,
+                                .name = fleet->name,
+                                .state = fleet->state,
                                 .seen = fleet->seen,
                                 .mark = fleet->mark,
                                 .stored_version = fleet->stored_version,

@@ -4,9 +4,11 @@
  *     fleet_state     whether the store is followed: what it is to the copy here
  *     fleet_record    rows of an administrator as entries of the store
  *     fleet           this: looks, tells, reads and stores, on the control thread's loop
+ *     fleet_question  asks all gateways something, and has this one answer
+ *     fleet_merge     what they answered, as one document
  *     ledger_fleet    the copy, in the ledger
  *
- *     <prefix>:fleet:{fleet}:head      epoch, version, change, schema, lineage
+ *     <prefix>:fleet:{fleet}:head      epoch, version, change, schema, lineage; asked
  *     <prefix>:fleet:{fleet}:entries   name -> JSON
  *     <prefix>:fleet:{fleet}:log       a stream: version -> what that change put and took away
  *     <prefix>:fleet:{fleet}:reports   gateway -> when, and where it stands
@@ -33,8 +35,9 @@ struct fleet;
 struct fleet_options {
     struct net_loop *loop; /* borrowed, and so is the next */
     struct redis *redis;
-    const char *prefix;            /* what keys begin with; copied, like the next three */
+    const char *prefix;            /* what keys begin with; copied, like the next four */
     const char *id;                /* this gateway: the same after a restart */
+    const char *process;           /* this process of it: another after a restart */
     const char *name;              /* where it is: for people */
     const char *program;           /* its version */
     struct ledger_fleet_mark mark; /* the copy's */
@@ -66,10 +69,12 @@ struct fleet_report {
     int64_t version;
     tg_ms since;  /* wall clock: when it came to that version */
     tg_ms silent; /* for how long it had not been heard of */
+    bool answers; /* its program answers questions (fleet_question.h) */
     char problem[200];
 };
 
 struct fleet_view {
+    const char *id, *name; /* this gateway's, as in its reports */
     enum fleet_state state;
     enum fleet_event seen; /* what the store was to the copy when it last answered */
     struct ledger_fleet_mark mark;
@@ -83,6 +88,9 @@ struct fleet_view {
     size_t n_reports;
     tg_ms reported_at; /* when they were heard; loop's time */
 };
+
+/* The client, for others on this loop. */
+struct redis *fleet_redis(const struct fleet *fleet);
 
 /* Good until the next turn of the loop. */
 void fleet_get_view(const struct fleet *fleet, struct fleet_view *view);

@@ -1,8 +1,10 @@
-/* fleet_internal.h - the struct of a fleet, for fleet.c and fleet_ask.c. */
+/* fleet_internal.h - the struct of a fleet, for fleet.c, fleet_ask.c and fleet_question.c. */
 #ifndef TG_FLEET_FLEET_INTERNAL_H
 #define TG_FLEET_FLEET_INTERNAL_H
 
-#include "server/fleet/fleet.h"
+#include <sys/queue.h>
+
+#include "server/fleet/fleet_question.h"
 #include "server/remote_store/scripts.h"
 
 struct json_reader;
@@ -13,13 +15,17 @@ enum fleet_key {
     FLEET_LOG,
     FLEET_REPORTS,
     FLEET_REGRESSED_KEY,
+    FLEET_QUESTIONS,
     FLEET_KEYS
 };
 
+enum { FLEET_KEY_BYTES = 224 };
+
 struct fleet {
     struct fleet_options options;
-    char keys[FLEET_KEYS][224];
-    char id[40], name[FLEET_NAME_MAX], program[24];
+    char keys[FLEET_KEYS][FLEET_KEY_BYTES];
+    char prefix[FLEET_KEY_BYTES - 32];
+    char id[40], process[FLEET_PROCESS_MAX], name[FLEET_NAME_MAX], program[24];
     void (*behind)(void *context);
     void (*changed)(void *context);
     void *context;
@@ -61,8 +67,25 @@ struct fleet {
     char made_lineage[1024];
     struct slice *args;
     size_t n_args;
+
+    /* fleet_question.c */
+    LIST_HEAD(, fleet_question) questions; /* this gateway's own */
+    LIST_HEAD(, fleet_send) sends;         /* answers on their way */
+    size_t n_sends;
+    void (*asked)(void *context, const struct fleet_asked *asked, struct slice text);
+    void *asked_context;
+    struct redis_ask questions_ask;
+    bool questions_asked;
+    int64_t seen_asked; /* the number in the head when questions were read last */
+    int64_t answered;   /* the highest number that was told */
+    tg_ms questions_at; /* when they were read last */
 };
 
 void fleet_asks_init(struct fleet *fleet);
+
+/* fleet_question.c */
+void fleet_questions_init(struct fleet *fleet);
+void fleet_questions_free(struct fleet *fleet);
+void fleet_saw_asked(struct fleet *fleet, int64_t number, tg_ms now);
 
 #endif

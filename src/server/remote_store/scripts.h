@@ -38,4 +38,9 @@ extern const struct redis_script script_fleet_change;
 extern const struct redis_script script_fleet_read;
 extern const struct redis_script script_fleet_report;
 
+/* What one gateway asks all others: server/fleet/fleet_question.h. */
+extern const struct redis_script script_fleet_ask;
+extern const struct redis_script script_fleet_answer;
+extern const struct redis_script script_fleet_collect;
+
 #endif

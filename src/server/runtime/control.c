@@ -252,7 +252,8 @@ static bool join_fleet(struct control *control, struct tg_problem *problem)
     struct gateway *gateway = control->gateway;
     const char *address = control->generation->config.listen.gateway;
     char host[64] = "", name[FLEET_NAME_MAX], id[40];
-    struct fleet_options options = {.loop = control->loop, .id = id, .name = name};
+    struct fleet_options options = {
+        .loop = control->loop, .id = id, .process = gateway->node_id, .name = name};
 
     if (control->port == NULL || gateway->ledger == NULL)
         return true;
