@@ -310,6 +310,10 @@ test('a snapshot shows what happens, and an explanation why', async (t) => {
         ],
     });
     const before = await admin.expect(200, 'GET', '/api/v1/snapshot');
+    const alone = await admin.expect(200, 'GET', '/api/v1/snapshot?scope=fleet');
+    assert.deepEqual(alone.gateways.map(({ answer }) => answer), ['self']);
+    assert.equal(alone.config.hash, before.config.hash);
+    await admin.expect(400, 'GET', '/api/v1/snapshot?scope=all');
     assert.equal(before.config.generation, 1);
     assert.equal(before.keys.filter((key) => key.model === 'small').length, 2);
     assert.equal(before.tenants_total, 1);

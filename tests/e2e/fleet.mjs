@@ -5,64 +5,11 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { administer, api, begin, fleetOf, gatewaysOn, made, standing } from './fleet_kit.mjs';
 import { ADMIN_TOKEN, chat, configure, EXACT, EXACT_COST, Gateway, KEY, reason, until } from './kit.mjs';
 import { Caller, PATIENT, patientFleet, Redis } from './redis_kit.mjs';
 
 const usd = (n) => (n * EXACT_COST) / 1e6;
-
-/* `n` gateways with an admin API each. */
-async function gatewaysOn(t, n, redis, change = {}) {
-    const { gateways, mock } = await patientFleet(t, n, redis.url, {
-        small: EXACT,
-        listen: { admin: '127.0.0.1:0' },
-        ...change,
-        top: { admin_auth: { token: ADMIN_TOKEN }, ...change.top },
-    });
-    for (const gateway of gateways) await administer(gateway);
-    await Promise.all(gateways.map((gateway) => standing(gateway, 'current')));
-    return { gateways, mock };
-}
-
-async function administer(gateway) {
-    const [, port] = await gateway.process.said(/127\.0\.0\.1:(\d+) \(admin\)/);
-    gateway.admin = `http://127.0.0.1:${port}`;
-}
-
-async function begin(gateway) {
-    await gateway.begin();
-    await administer(gateway);
-}
-
-async function api(gateway, method, target, body, headers = {}) {
-    const reply = await fetch(`${gateway.admin}/api/v1${target}`, {
-        method,
-        headers: {
-            authorization: `Bearer ${ADMIN_TOKEN}`,
-            ...(body && { 'content-type': 'application/json' }),
-            ...headers,
-        },
-        body: body && JSON.stringify(body),
-    });
-    const text = await reply.text();
-    return {
-        status: reply.status,
-        version: Number(reply.headers.get('x-tollgate-version')),
-        text,
-        json: JSON.parse(text),
-        code: JSON.parse(text).error?.code,
-    };
-}
-
-async function made(gateway, method, target, body) {
-    const reply = await api(gateway, method, target, body);
-    assert.ok(reply.status === 200 || reply.status === 201, `${target}: ${reply.text}`);
-    return reply;
-}
-
-const fleetOf = async (gateway) => (await api(gateway, 'GET', '/fleet')).json;
-
-const standing = (gateway, state) =>
-    until(`the fleet is ${state}`, async () => (await fleetOf(gateway)).state === state);
 
 const ask = (gateway, key = KEY) =>
     chat(gateway, {}, { headers: { authorization: `Bearer ${key}` } });

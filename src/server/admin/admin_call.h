@@ -10,6 +10,7 @@
 #include "io/text/json_read.h"
 #include "server/admin/admin_watch.h"
 #include "server/admin/snapshot.h"
+#include "server/admin/snapshot_fleet.h"
 #include "server/runtime/generation.h"
 #include "server/runtime/reload.h"
 
@@ -51,6 +52,7 @@ struct admin {
     struct snapshot_memory memory; /* what rates are made of */
     struct admin_watchers watchers;
     struct admin_changes *changes;
+    struct snapshot_fleet *fleet;
     struct net_timer second;
     tg_ms denied_at;     /* the last time that a wrong token was noted in the log */
     size_t denied_since; /* requests without the right token since then, without a line */
@@ -83,6 +85,8 @@ struct admin_call {
     bool reloading;                  /* it waits for the configuration to be read */
     bool audited;                    /* the log has a line of it */
     struct explanation *explanation; /* for explain_forget() */
+    bool waits_for_fleet;            /* for a snapshot of the fleet: snapshot_fleet.h */
+    LIST_ENTRY(admin_call) fleet_link;
 };
 
 static inline struct generation *admin_generation(const struct admin *admin)

@@ -31,11 +31,34 @@ void admin_metrics(struct admin_call *call)
     probe_metrics(call->in, admin->options.gateway, admin_generation(admin), admin_now(admin));
 }
 
+/* Whether all gateways are asked about. False: it has been answered. */
+static bool read_scope(struct admin_call *call, bool *fleet)
+{
+    char text[32];
+
+    *fleet = false;
+    if (!admin_query_get(call->query, "scope", text, sizeof text))
+        return true;
+    *fleet = strcmp(text, "fleet") == 0;
+    if (*fleet || strcmp(text, "gateway") == 0)
+        return true;
+    admin_reply_error(call->in, 400, "invalid",
+                      "parameter \"scope\" is \"%.20s\"; it must be gateway or fleet", text);
+    return false;
+}
+
 void admin_snapshot(struct admin_call *call)
 {
     struct admin *admin = call->admin;
     struct json_writer out;
+    bool fleet;
 
+    if (!read_scope(call, &fleet))
+        return;
+    if (fleet) {
+        snapshot_fleet_start(call);
+        return;
+    }
     json_writer_init(&out);
     snapshot_write(&out, &admin->memory, admin_generation(admin), admin_now(admin));
     admin_reply(call->in, 200, &out);

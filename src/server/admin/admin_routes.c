@@ -16,7 +16,7 @@ const struct admin_route admin_routes[] = {
     {"GET", "/healthz", false, admin_healthz, {200}, NULL, NULL},
     {"GET", "/readyz", false, admin_readyz, {200, 503}, NULL, NULL},
     {"GET", "/metrics", false, admin_metrics, {200, 401, 403}, NULL, NULL},
-    {"GET", "/api/v1/snapshot", false, admin_snapshot, {200, 400, 401, 403}, NULL, NULL},
+    {"GET", "/api/v1/snapshot", false, admin_snapshot, {200, 400, 401, 403, 503}, "scope", NULL},
     {"GET",
      "/api/v1/explain",
      false,

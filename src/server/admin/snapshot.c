@@ -281,7 +281,7 @@ static void write_store(struct json_writer *out, struct gateway *gateway)
 }
 
 /* How many were heard of lately, and how many of them are not where the store is. */
-static void write_fleet(struct json_writer *out, struct gateway *gateway)
+void snapshot_write_fleet(struct json_writer *out, struct gateway *gateway)
 {
     struct fleet_view view;
     int64_t alive = 0, behind = 0;
@@ -383,11 +383,10 @@ void snapshot_write_denial(struct json_writer *out, const struct watch_entry *en
     json_write_object_end(out);
 }
 
-static void write_denials(struct json_writer *out, const struct watch *watch)
+static void write_denials(struct json_writer *out, const struct watch *watch, size_t most)
 {
     struct watch_entry *entries = calloc(SNAPSHOT_DENIALS_MAX, sizeof *entries);
-    size_t n =
-        entries != NULL && watch != NULL ? watch_recent(watch, entries, SNAPSHOT_DENIALS_MAX) : 0;
+    size_t n = entries != NULL && watch != NULL ? watch_recent(watch, entries, most) : 0;
 
     json_write_key(out, "denials");
     json_write_array(out);
@@ -431,11 +430,19 @@ static void write_config(struct json_writer *out, const struct generation *gener
 void snapshot_write(struct json_writer *out, const struct snapshot_memory *memory,
                     const struct generation *generation, tg_ms now)
 {
+    snapshot_write_within(out, memory, generation, now, &SNAPSHOT_BOUNDS);
+}
+
+void snapshot_write_within(struct json_writer *out, const struct snapshot_memory *memory,
+                           const struct generation *generation, tg_ms now,
+                           const struct snapshot_bounds *bounds)
+{
     struct gateway *gateway = memory->of.gateway;
     const char *unready = probe_unready(gateway, &generation->config);
 
     json_write_object(out);
     json_member_text(out, "version", tg_version());
+    json_member_text(out, "scope", "gateway");
     json_member_number(out, "now", clock_wall_of(&gateway->clock, now));
     json_member_number(out, "started_at", clock_wall_of(&gateway->clock, memory->started_at));
     json_member_number(out, "uptime_ms", now - memory->started_at);
@@ -447,17 +454,17 @@ void snapshot_write(struct json_writer *out, const struct snapshot_memory *memor
     write_counters(out, memory);
     write_rates(out, memory);
     write_gates(out, gateway, generation);
-    snapshot_write_routes(out, generation, now);
-    snapshot_write_keys(out, generation, now);
-    snapshot_write_budgets(out, gateway, generation, now);
-    snapshot_write_tenants(out, memory, generation);
+    snapshot_write_routes(out, generation, now, bounds->routes);
+    snapshot_write_keys(out, generation, now, bounds->keys);
+    snapshot_write_budgets(out, gateway, generation, now, bounds->budgets);
+    snapshot_write_tenants(out, memory, generation, bounds->tenants);
     json_member_number(out, "tenants_total", (int64_t)generation->config.n_tenants);
-    write_denials(out, memory->of.watch);
+    write_denials(out, memory->of.watch, bounds->denials);
     json_member_number(out, "connections",
                        atomic_load_explicit(&gateway->census.open, memory_order_relaxed));
     write_memory(out, gateway, generation);
     write_store(out, gateway);
-    write_fleet(out, gateway);
+    snapshot_write_fleet(out, gateway);
     write_ledger(out, gateway);
     write_prices(out, generation);
     json_write_object_end(out);

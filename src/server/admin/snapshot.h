@@ -20,6 +20,15 @@
 #define SNAPSHOT_DENIALS_MAX 50
 #define SNAPSHOT_SEEN_MAX 512 /* tenants whose rates are known */
 
+/* How long its lists are. */
+struct snapshot_bounds {
+    size_t routes, keys, budgets, tenants, denials;
+};
+
+#define SNAPSHOT_BOUNDS                                                                            \
+    ((struct snapshot_bounds){SNAPSHOT_ROUTES_MAX, SNAPSHOT_KEYS_MAX, SNAPSHOT_BUDGETS_MAX,        \
+                              SNAPSHOT_TENANTS_MAX, SNAPSHOT_DENIALS_MAX})
+
 /* What had been counted at one moment. */
 struct snapshot_counts {
     tg_ms at;
@@ -58,6 +67,11 @@ void snapshot_sample(struct snapshot_memory *memory, const struct generation *ge
 
 void snapshot_write(struct json_writer *out, const struct snapshot_memory *memory,
                     const struct generation *generation, tg_ms now);
+
+/* With other bounds: those of budgets and denials at most as above. */
+void snapshot_write_within(struct json_writer *out, const struct snapshot_memory *memory,
+                           const struct generation *generation, tg_ms now,
+                           const struct snapshot_bounds *bounds);
 
 /* ---- Parts, for the rest of the API ---------------------------------------------------------- */
 

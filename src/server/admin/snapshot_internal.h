@@ -5,12 +5,17 @@
 #include "server/admin/snapshot.h"
 
 /* Each writes its members, with their keys. */
-void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now);
-void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now);
+void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now,
+                           size_t most);
+void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now,
+                         size_t most);
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
-                            const struct generation *generation, tg_ms now);
+                            const struct generation *generation, tg_ms now, size_t most);
 void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory,
-                            const struct generation *generation);
+                            const struct generation *generation, size_t most);
+
+/* "fleet": how this gateway stands to the others. */
+void snapshot_write_fleet(struct json_writer *out, struct gateway *gateway);
 
 /* {"high":..,"normal":..,"low":..} */
 void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats);

@@ -104,7 +104,8 @@ static void write_route(struct json_writer *out, const struct route_view *view, 
     json_write_object_end(out);
 }
 
-void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now)
+void snapshot_write_routes(struct json_writer *out, const struct generation *generation, tg_ms now,
+                           size_t most)
 {
     struct route_view *views = calloc(generation->config.n_models + 2, sizeof *views);
     const struct route *route;
@@ -119,10 +120,10 @@ void snapshot_write_routes(struct json_writer *out, const struct generation *gen
         qsort(views, n, sizeof *views, busiest_first);
     json_write_key(out, "routes");
     json_write_array(out);
-    for (size_t i = 0; i < n && i < SNAPSHOT_ROUTES_MAX; i++)
+    for (size_t i = 0; i < n && i < most; i++)
         write_route(out, &views[i], now);
     json_write_array_end(out);
-    json_member_flag(out, "routes_truncated", n > SNAPSHOT_ROUTES_MAX);
+    json_member_flag(out, "routes_truncated", n > most);
     free(views);
 }
 
@@ -175,7 +176,8 @@ static void write_key(struct json_writer *out, const struct route *route,
 }
 
 /* How many keys there are beyond `written` is not looked for: that there is one more is enough. */
-void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now)
+void snapshot_write_keys(struct json_writer *out, const struct generation *generation, tg_ms now,
+                         size_t most)
 {
     struct tg_key_metrics keys[KEYS_AT_ONCE];
     const struct route *route;
@@ -190,7 +192,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
                        (n = tg_pool_get_keys(route->pool, now, from, keys, KEYS_AT_ONCE)) > 0;
              from += n)
             for (size_t i = 0; i < n && !more; i++) {
-                more = written == SNAPSHOT_KEYS_MAX;
+                more = written == most;
                 if (!more)
                     write_key(out, route, &keys[i], &generation->gateway->clock);
                 written++;
@@ -212,7 +214,7 @@ struct budget_view {
 /* The fullest of those seen, in order. */
 struct budget_list {
     struct budget_view list[SNAPSHOT_BUDGETS_MAX];
-    size_t n, seen;
+    size_t n, seen, most;
 };
 
 static double ratio_of(const struct tg_budget_metrics *budget)
@@ -227,9 +229,9 @@ static void keep_budget(struct budget_list *all, const struct budget_view *view)
     size_t at = all->n;
 
     all->seen++;
-    if (all->n == SNAPSHOT_BUDGETS_MAX && view->ratio <= all->list[at - 1].ratio)
+    if (all->n == all->most && (at == 0 || view->ratio <= all->list[at - 1].ratio))
         return;
-    if (all->n < SNAPSHOT_BUDGETS_MAX)
+    if (all->n < all->most)
         all->n++;
     else
         at--;
@@ -272,12 +274,14 @@ static size_t read_account(struct gateway *gateway, const char *tenant, size_t h
 }
 
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
-                            const struct generation *generation, tg_ms now)
+                            const struct generation *generation, tg_ms now, size_t most)
 {
     const struct config *config = &generation->config;
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
     struct budget_list *all = calloc(1, sizeof *all);
 
+    if (all != NULL)
+        all->most = most < SNAPSHOT_BUDGETS_MAX ? most : SNAPSHOT_BUDGETS_MAX;
     json_write_key(out, "budgets");
     json_write_array(out);
     size_t top = read_account(gateway, NULL, SPENDING_TOP, now, budgets);
@@ -344,7 +348,7 @@ static void write_tenant_rules(struct json_writer *out, const struct config *con
 }
 
 void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory,
-                            const struct generation *generation)
+                            const struct generation *generation, size_t most)
 {
     const struct snapshot_counts *now = &memory->counts[memory->newest];
     const struct snapshot_counts *before = &memory->counts[1 - memory->newest];
@@ -359,7 +363,7 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
         qsort(views, n, sizeof *views, most_first);
     json_write_key(out, "tenants");
     json_write_array(out);
-    for (size_t i = 0; i < n && i < SNAPSHOT_TENANTS_MAX; i++) {
+    for (size_t i = 0; i < n && i < most; i++) {
         json_write_object(out);
         json_member_text(out, "name", views[i].now->name);
         json_member_number(out, "calls", (int64_t)views[i].now->requests);
@@ -370,5 +374,6 @@ void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memor
         json_write_object_end(out);
     }
     json_write_array_end(out);
+    json_member_flag(out, "tenants_truncated", n > most);
     free(views);
 }

@@ -189,6 +189,12 @@ TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
+/* The name of the hash of a window, of a tenant's account or, null, of everyone's. How many bytes;
+ * 0 if it does not fit. */
+#define REMOTE_MONEY_KEY_MAX 4096
+size_t remote_money_window(const struct remote_money *money, const char *tenant, const char *root,
+                           tg_ms begin, tg_ms end, char key[REMOTE_MONEY_KEY_MAX]);
+
 struct remote_money_stats {
     size_t windows; /* remembered */
     size_t unacked; /* windows whose sums Redis has not acknowledged */

@@ -62,6 +62,34 @@ static void take_snapshot(const char *target)
 
 /* ---- the snapshot ---- */
 
+/* Whoever adds a member says what it is for all gateways together: fleet_snapshot.c. */
+static void every_member_has_a_meaning_for_a_fleet(void **state)
+{
+    struct watch_entry entry;
+    char *own;
+    (void)state;
+
+    watch_entry_init(&entry);
+    snprintf(entry.tenant, sizeof entry.tenant, "house");
+    watch_put(kit.watch, &entry);
+    take_snapshot("/api/v1/snapshot");
+    own = strdup(kit.exchange.body);
+    assert_non_null(own);
+    take_snapshot("/api/v1/snapshot?scope=fleet");
+    said("\"scope\":\"fleet\",\"complete\":true,\"store_away\":false,\"gateways\":[{");
+    for (const char *at = own; (at = strchr(at, '"')) != NULL;) {
+        const char *end = strchr(at + 1, '"');
+        char name[80];
+        assert_non_null(end);
+        snprintf(name, sizeof name, "%.*s:", (int)(end + 1 - at), at);
+        if (end[1] == ':' && !admin_kit_said(&kit, name))
+            fail_msg("a snapshot of the fleet has no %s", name);
+        at = end + 1;
+    }
+    free(own);
+    said("\"held_micro_usd\":0,\"left_micro_usd\":50000000");
+}
+
 static void counters_are_of_now_and_rates_of_the_last_second(void **state)
 {
     struct gateway_counts *counts = &kit.gateway->counts;
@@ -373,6 +401,7 @@ static void limiters_are_told_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(every_member_has_a_meaning_for_a_fleet),
         TEST(counters_are_of_now_and_rates_of_the_last_second),
         TEST(keys_show_what_is_in_their_way),
         TEST(budgets_that_are_used_most_come_first),

@@ -1,0 +1,198 @@
+/* fleet_view.mjs - all gateways as one: what any of them says of the fleet is the sum of what each
+ * says of itself, and who does not answer is named. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { api, conforms, gatewaysOn } from './fleet_kit.mjs';
+import { calls, chat, EXACT_COST, until } from './kit.mjs';
+import { detour, Redis } from './redis_kit.mjs';
+
+const usd = (n) => (n * EXACT_COST) / 1e6;
+
+async function snapshotOf(gateway, scope = 'gateway') {
+    const reply = await api(gateway, 'GET', `/snapshot?scope=${scope}`);
+    assert.equal(reply.status, 200, reply.text);
+    conforms('Snapshot', reply.json);
+    return reply.json;
+}
+
+const fleetOf = (gateway) => snapshotOf(gateway, 'fleet');
+
+const sumOf = (list, pick) => list.reduce((n, each) => n + pick(each), 0);
+const budgetOf = (snapshot, tenant) => snapshot.budgets.find((budget) => budget.tenant === tenant);
+
+/* Until everybody has heard of `n` gateways that can answer. */
+const complete = (gateways, n) =>
+    Promise.all(
+        gateways.map((gateway) =>
+            until(`${n} gateways answer`, async () => {
+                const all = await fleetOf(gateway);
+                return all.complete && all.gateways.filter((g) => g.snapshot).length === n;
+            }),
+        ),
+    );
+
+test('at rest the fleet is the sum of its gateways, whichever is asked', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis, {
+        tiers: true,
+        tenant: { rate: undefined, budgets: [{ usd: usd(1000), per: 'total' }] },
+        top: { budgets: [{ usd: usd(5000), per: 'total' }] },
+    });
+    await complete(gateways, 3);
+    for (const [i, gateway] of gateways.entries()) await calls(5 * (i + 1), () => chat(gateway));
+    await chat(gateways[1], { model: 'nobody-has-it' });
+    for (const gateway of gateways) await gateway.idle();
+
+    const callsOf = ({ tenants }) => tenants.find(({ name }) => name === 'one')?.calls ?? 0;
+    let own = [];
+    await until('their last second has all calls', async () => {
+        own = await Promise.all(gateways.map((gateway) => snapshotOf(gateway)));
+        return sumOf(own, callsOf) === 31;
+    });
+    assert.deepEqual(own.map(({ scope }) => scope), ['gateway', 'gateway', 'gateway']);
+    for (const gateway of gateways) {
+        const all = await fleetOf(gateway);
+        assert.equal(all.scope, 'fleet');
+        assert.equal(all.complete, true);
+        for (const name of ['calls', 'admitted', 'refused', 'retries', 'hangups'])
+            assert.equal(all.counters[name], sumOf(own, ({ counters }) => counters[name]), name);
+        assert.equal(all.counters.calls, 31);
+        assert.deepEqual(all.counters.refused_by_reason, own[1].counters.refused_by_reason);
+        assert.equal(all.gates[0].name, 'all');
+        assert.equal(all.gates[0].admitted, sumOf(own, ({ gates }) => gates[0].admitted));
+        assert.equal(all.gates[0].limit, sumOf(own, ({ gates }) => gates[0].limit));
+        assert.equal(callsOf(all), 31);
+        assert.equal(all.config.hash, null, 'their files differ');
+        assert.equal(all.denials.length, sumOf(own, ({ denials }) => denials.length));
+        assert.deepEqual(all.gateways.map(({ answer }) => answer).sort(), ['answered', 'answered', 'self']);
+        for (const name of Object.keys(own[0])) if (name !== 'fleet') assert.ok(name in all, `${name} is missing`);
+    }
+    /* What one answers another is no answer to itself. */
+    for (let i = 0; i < 5; i++)
+        for (const all of await Promise.all([...gateways, ...gateways].map(fleetOf))) {
+            assert.equal(all.counters.calls, 31);
+            assert.equal(all.gateways.length, 3);
+        }
+});
+
+test('a budget of the fleet is what the store says: spent, held in blocks, and left for all', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis, {
+        tiers: true,
+        tenant: { budgets: [{ usd: usd(100), per: 'total' }] },
+        top: { budgets: [{ usd: usd(500), per: 'total' }] },
+    });
+    await complete(gateways, 3);
+    for (const [i, gateway] of gateways.entries())
+        for (let n = 0; n < 4 * (i + 1); n++) assert.equal((await chat(gateway)).status, 200);
+    for (const gateway of gateways) await gateway.idle();
+    await until('all is told, and no block is held', async () => {
+        const all = await fleetOf(gateways[0]);
+        return [null, 'one'].every((tenant) => {
+            const { held_micro_usd, used_micro_usd } = budgetOf(all, tenant);
+            return held_micro_usd === 0 && used_micro_usd === 24 * EXACT_COST;
+        });
+    });
+    for (const gateway of gateways) {
+        const all = await fleetOf(gateway);
+        assert.equal(budgetOf(all, 'one').left_micro_usd, 76 * EXACT_COST);
+        assert.equal(budgetOf(all, 'one').used_ratio, 0.24);
+        assert.equal(budgetOf(all, null).left_micro_usd, 476 * EXACT_COST);
+    }
+    /* What it says is what the next calls find: as many as are left are served. */
+    let served = 0;
+    await until('all of it is spent', async () => {
+        for (let i = 0; i < 12; i++) served += (await chat(gateways[i % 3])).status === 200;
+        const { used_micro_usd, left_micro_usd } = budgetOf(await fleetOf(gateways[2]), 'one');
+        return used_micro_usd === 100 * EXACT_COST && left_micro_usd === 0;
+    });
+    assert.equal(served, 76);
+});
+
+test('who does not answer is named: late at first, then silent, and never left out', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis);
+    await complete(gateways, 3);
+    await chat(gateways[2]);
+    const { id } = (await fleetOf(gateways[2])).gateways.find(({ answer }) => answer === 'self');
+    await gateways[2].stop('SIGKILL');
+    const of = (all) => all.gateways.find((gateway) => gateway.id === id);
+    const first = await fleetOf(gateways[0]);
+    assert.match(of(first).answer, /late|silent/);
+    assert.equal(of(first).snapshot, null);
+    if (of(first).answer === 'late') assert.equal(first.complete, false);
+    await until('it is silent', async () => of(await fleetOf(gateways[0])).answer === 'silent');
+    const later = await fleetOf(gateways[0]);
+    assert.ok(of(later).silent_ms > 5000, `${of(later).silent_ms}`);
+    assert.equal(later.complete, true, 'all that live have answered');
+    assert.equal(later.counters.calls, 0, 'what it counted is gone with it');
+});
+
+test('while the store is away a gateway has itself alone, and says so', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 2, redis, {
+        tenant: { budgets: [{ usd: usd(1000), per: 'total' }] },
+    });
+    await complete(gateways, 2);
+    await redis.kill();
+    const all = await fleetOf(gateways[0]);
+    assert.equal(all.store_away, true);
+    assert.equal(all.complete, false);
+    assert.deepEqual(all.gateways.map(({ answer }) => answer).sort(), ['self', 'unasked']);
+    assert.equal(budgetOf(all, 'one').left_micro_usd, null, 'nobody knows');
+    await redis.begin();
+    await complete(gateways, 2);
+});
+
+test('a slow store is waited for, and a stopped one for a second', async (t) => {
+    const redis = await Redis.start(t);
+    const slow = await detour(t, redis.port);
+    slow.delay = 40;
+    const { gateways } = await gatewaysOn(t, 2, slow);
+    await complete(gateways, 2);
+    redis.pause();
+    const stopped = await fleetOf(gateways[0]);
+    assert.equal(stopped.store_away, true);
+    assert.equal(stopped.complete, false);
+    redis.resume();
+    await complete(gateways, 2);
+});
+
+test('what others have written there is passed over and named', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 2, redis);
+    await complete(gateways, 2);
+    const before = await fleetOf(gateways[0]);
+    const [prefix] = (await redis.ask('KEYS', '*:fleet:{fleet}:reports')).split(':fleet:');
+    const name = (part) => `${prefix}:fleet:{fleet}:${part}`;
+    /* Whoever asks keeps the answers alive, so these are seen by one of the next questions. */
+    await until('garbage is named', async () => {
+        const [answers] = (await redis.ask('KEYS', name('answers:*'))).split('\n').filter(Boolean);
+        if (answers)
+            for (const [i, text] of ['', 'no json', '[1]', '{"counters": {"calls": "x"', '{"counters":3,"gates":[1,{"name":[]}],"keys":{},"budgets":[{}]}'].entries()) {
+                await redis.ask('HSET', answers, `garbage${i}.x`, text);
+                await redis.ask('HSET', answers.replace('answers:', 'answered:'), `garbage${i}.x`, '9007199254740');
+                await redis.ask('HSET', answers.replace('answers:', 'answered:'), `garbage${i}.x`, `${Number(await redis.ask('HGET', name('head'), 'asked')) + 1}`);
+            }
+        await redis.ask('HSET', name('questions'), 'x', 'y');
+        await redis.ask('HSET', name('questions'), '-5', '0 someone snapshot');
+        const all = await fleetOf(gateways[0]);
+        if (!all.gateways.some(({ answer }) => answer === 'unreadable')) return false;
+        assert.equal(all.counters.calls, before.counters.calls);
+        assert.equal(all.gates[0].limit, before.gates[0].limit);
+        return true;
+    });
+    await redis.ask('HSET', name('head'), 'asked', 'garbage');
+    await until('it goes on', async () => (await api(gateways[1], 'GET', '/snapshot?scope=fleet')).status === 200);
+    assert.equal((await api(gateways[0], 'GET', '/snapshot?scope=world')).status, 400);
+});
+
+test('nobody asks: the look at the head is all that there is', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 2, redis);
+    assert.equal(await redis.ask('EXISTS', 'tg:fleet:{fleet}:questions'), '0');
+    const asked = await redis.ask('HGET', 'tg:fleet:{fleet}:head', 'asked');
+    assert.equal(asked, '', 'no question was asked yet');
+    await complete(gateways, 2);
+    await until('answers are forgotten', async () => (await redis.ask('KEYS', '*:answers:*')) === '');
+});
