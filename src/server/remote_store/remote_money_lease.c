@@ -143,8 +143,11 @@ static bool wants_now(const struct remote_money *money, const struct sum *sum, t
 
     if (block->retold != money->retell || (block->takes_over && !money->sums.shared))
         return true;
-    if (block->amount < TG_NUMBER_MAX && demand > 0 &&
-        (spare < num_min(demand, block->granted) / 4 || block->heard == 0))
+    /* A whole block is kept above half, for Redis may be away for a moment; of one that the budget
+     * bounds, less lies idle where nobody uses it. */
+    bool is_whole = block->granted >= demand - demand / 4;
+    tg_micro least = is_whole ? demand / 2 : block->granted / 4;
+    if (block->amount < TG_NUMBER_MAX && demand > 0 && (spare < least || block->heard == 0))
         return true;
     if ((sum_is_unacked(sum) || has_to_give(sum)) &&
         now - block->asked_at >= (money->leaving ? 0 : TELL_MS))
