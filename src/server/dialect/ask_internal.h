@@ -1,4 +1,4 @@
-/* ask_internal.h - the types of tools and parts that ask_read.c knows. */
+/* ask_internal.h - the types of tools and parts that ask_measure.c knows. */
 #ifndef TG_DIALECT_ASK_INTERNAL_H
 #define TG_DIALECT_ASK_INTERNAL_H
 
