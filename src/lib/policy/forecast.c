@@ -203,7 +203,6 @@ static void end_block(struct forecast *forecast)
         memmove(row, row_of(forecast, block - 1), sizeof forecast->sum[0]);
     for (int k = 0; k < MIX_CELLS; k++)
         row[k] += (float)forecast->running[k];
-    memset(forecast->running, 0, sizeof forecast->running);
     forecast->mood[block % FORECAST_BLOCKS][0] = mood(forecast, &forecast->just_now);
     forecast->mood[block % FORECAST_BLOCKS][1] = mood(forecast, &forecast->lately);
     forecast->ended++;
@@ -244,8 +243,7 @@ void forecast_update(struct forecast *forecast, tg_ms now)
     for (; forecast->current < block; forecast->current++) {
         if (forecast->whole)
             end_block(forecast);
-        else
-            memset(forecast->running, 0, sizeof forecast->running);
+        memset(forecast->running, 0, sizeof forecast->running);
         forecast->whole = true;
     }
 }
@@ -376,7 +374,7 @@ static bool values_are_sane(const double *value)
 
 static bool recent_is_sane(const struct forecast_recent *recent, double half_life)
 {
-    bool same = !(recent->half_life < half_life) && !(recent->half_life > half_life);
+    bool same = recent->half_life >= half_life && recent->half_life <= half_life;
 
     return same && recent->span >= 0 && recent->span <= MOST_VALUE &&
            values_are_sane(recent->value);
