@@ -77,6 +77,17 @@ static void a_hold_that_is_none_counts_as_0(void **state)
     }
 }
 
+static void a_cost_that_is_none_counts_as_0(void **state)
+{
+    static const int64_t costs[] = {0, -1, -1000, INT64_MIN};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(costs); i++) {
+        assert_true(pays((struct tg_duals){1, 0.5, 0}, costs[i], 1, 0));
+        assert_false(pays((struct tg_duals){1, 0.5, 0}, costs[i], 0.75, 0));
+    }
+}
+
 static void a_value_that_is_none_counts_as_0(void **state)
 {
     static const double values[] = {NAN, -1, -INFINITY, -0.0};
@@ -383,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bid_is_the_sum_of_what_the_call_takes),
         cmocka_unit_test(a_hold_that_is_none_counts_as_0),
+        cmocka_unit_test(a_cost_that_is_none_counts_as_0),
         cmocka_unit_test(a_value_that_is_none_counts_as_0),
         cmocka_unit_test(prices_beyond_all_bounds_refuse_and_do_not_overflow),
         cmocka_unit_test(a_call_exactly_at_the_margin_is_admitted),

@@ -119,6 +119,48 @@ static void what_another_limit_refuses_is_no_demand(void **state)
     tg_bid_free(policy);
 }
 
+/* The price of a budget for ten calls a window of which so many are gone when dear calls are
+ * refused. */
+static double price_after_refusals(bool of_rate, int gone)
+{
+    struct tg_bid_config config;
+    struct tg_policy *policy = NULL;
+    struct tg_duals duals;
+
+    tg_bid_config_init(&config);
+    config.prices = TG_PRICES_ONLINE;
+    config.online.window = WINDOW;
+    config.online.guard = false;
+    config.online.rate_budget = of_rate ? 10 : 1000;
+    config.online.cost_budget = of_rate ? 10000 : 100;
+    assert_int_equal(tg_bid_new(&config, &policy, NULL), TG_OK);
+    for (int window = 0; window < 10; window++) {
+        tg_ms now = (tg_ms)window * WINDOW;
+        struct tg_call cheap = call_of(10, 1), dear = call_of(10, 1000);
+        for (int i = 0; i < gone; i++, now += 100) {
+            (void)policy->worth(policy, &cheap, 0, now);
+            policy->admitted(policy, &cheap, now); /* whatever it says: it is in shadow */
+        }
+        for (int i = 0; i < 20; i++, now += 100) {
+            (void)policy->worth(policy, &dear, 0, now);
+            policy->refused(policy, &dear, of_rate ? TG_REASON_RATE : TG_REASON_COST, now);
+        }
+    }
+    tg_bid_get_duals(policy, &duals);
+    tg_bid_free(policy);
+    return of_rate ? duals.rate : duals.cost * 10;
+}
+
+/* What our own budgets refuse, because they are used up, is demand: it is saved for. */
+static void what_a_used_up_budget_refuses_is_demand(void **state)
+{
+    (void)state;
+    for (int of_rate = 0; of_rate < 2; of_rate++) {
+        assert_true(price_after_refusals(of_rate, 10) > 100);
+        assert_true(price_after_refusals(of_rate, 5) < 10);
+    }
+}
+
 /* Calls that found no slot would have used the budget, too. */
 static void calls_without_a_slot_are_demand(void **state)
 {
@@ -253,6 +295,7 @@ int main(void)
         cmocka_unit_test(where_all_use_what_they_ask_for_it_is_that_to_the_bit),
         cmocka_unit_test(calls_that_ask_for_more_than_they_use_are_not_refused),
         cmocka_unit_test(what_another_limit_refuses_is_no_demand),
+        cmocka_unit_test(what_a_used_up_budget_refuses_is_demand),
         cmocka_unit_test(calls_without_a_slot_are_demand),
         cmocka_unit_test(the_guard_says_what_it_has_done),
         cmocka_unit_test(what_was_learned_survives_a_restart),
