@@ -37,7 +37,7 @@ DAEMON_SRC := $(wildcard $(DAEMON_ROOMS:%=%/*.c) $(DAEMON_ROOMS:%=%/*.cc)) \
 # Rooms and commands that replay, sim, solve and regret can do without, because nothing below may include
 # them (tools/rooms): the services, the mock, the view in the terminal, benchmarks. Variants of which the
 # output alone is compared leave them out.
-DECIDES_NOTHING := $(addsuffix %,bench/ src/lab/mock/ src/cli/top/ src/cli/spend_ src/server/serve/ src/server/admin/ src/server/probe/ src/server/explain/ \
+DECIDES_NOTHING := $(addsuffix %,bench/ src/lab/mock/ src/cli/top/ src/cli/spend_ src/server/serve/ src/server/admin/ src/server/probe/ src/server/explain/ src/server/me/ \
     src/server/admit/ src/server/envoy/ src/server/protect/ src/server/proxy/) \
     $(patsubst %,src/cli/cmd_%.c,bench check key mock serve spend top)
 ifneq ($(filter O0 O3 clang-O0 clang-O3,$(VARIANT)),)

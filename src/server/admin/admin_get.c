@@ -113,7 +113,8 @@ static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX +
                                    .max_tokens = -1,
                                    .tokens = -1,
                                    .micro = -1,
-                                   .priority = TG_PRIORITY_HIGH};
+                                   .priority = TG_PRIORITY_HIGH,
+                                   .worker = EXPLAIN_ALL_WORKERS};
     if (!read_count(call, "max_tokens", &asked->max_tokens) ||
         !read_count(call, "prompt_bytes", &asked->prompt_bytes) ||
         !read_count(call, "tokens", &asked->tokens) ||

@@ -144,11 +144,34 @@ static void explain_answer(struct explanation *of, enum explain_outcome outcome)
 
 void explain_finish(struct explanation *of)
 {
-    if (of->done != NULL) {
+    if (of->done != NULL && explain_is_survey(of)) {
+        explain_survey_list(of);
+    } else if (of->done != NULL) {
         explain_list(of);
         explain_bind(of);
     }
     explain_answer(of, EXPLAIN_DONE);
+}
+
+const struct explain_limit *explain_list_of(const struct explanation *of, size_t *n)
+{
+    *n = of->n;
+    return of->list;
+}
+
+const struct generation *explain_generation(const struct explanation *of)
+{
+    return of->generation;
+}
+
+enum remote_mode explain_limits_by(const struct explanation *of)
+{
+    return of->visits != NULL ? of->visits[of->chosen].questions[0].peek.mode : REMOTE_LOCAL;
+}
+
+enum remote_mode explain_budgets_by(const struct explanation *of)
+{
+    return of->visits != NULL ? of->visits[0].money.mode : REMOTE_LOCAL;
 }
 
 void explain_forget(struct explanation *of)

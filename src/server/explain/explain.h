@@ -9,6 +9,8 @@
  *                                            a file: explain_head.c, _slots.c, _axes.c, _budgets.c,
  *                                            _keys.c
  *     as JSON             explain_write.c    and explain_limits.c
+ *     no call, but all    explain_survey.c   every limit and budget that calls of a tenant may have
+ *                                            to clear, asked about one by one
  *
  * It asks by the same scopes, books and scripts as a call, and charges, reserves and counts
  * nothing: so the answer is true for the moment at which it is given. A call that would have to
@@ -26,6 +28,7 @@
 #include "io/net/loop.h"
 #include "io/text/json_member.h"
 #include "io/text/json_read.h"
+#include "server/remote/remote.h"
 #include "server/runtime/gateway.h"
 
 struct explanation;
@@ -50,15 +53,20 @@ bool explainer_init(struct explainer *explainer, const struct explainer *of);
 /* No worker runs any more, or none has been asked. */
 void explainer_fini(struct explainer *explainer);
 
+/* A call, or, without a model, all limits and budgets that calls of a tenant may have to clear. */
 struct explain_call {
-    const char *tenant, *model;
-    const char *user;          /* null: none */
-    int64_t max_tokens;        /* -1: it does not say */
-    int64_t prompt_bytes;      /* bytes of text in its only message */
-    int64_t tokens;            /* asked for on the cost axis; -1: as estimated */
-    tg_micro micro;            /* to be reserved; -1: the bound of such a call */
+    const char *tenant;
+    const char *model;    /* null: no call is asked about, and nothing below but `user` counts */
+    const char *user;     /* null: none */
+    int64_t max_tokens;   /* -1: it does not say */
+    int64_t prompt_bytes; /* bytes of text in its only message */
+    int64_t tokens;       /* asked for on the cost axis; -1: as estimated */
+    tg_micro micro;       /* to be reserved; -1: the bound of such a call */
     enum tg_priority priority; /* asked for; lowered to what the tenant may */
+    size_t worker;             /* who asks the store, EXPLAIN_ALL_WORKERS: each */
 };
+
+#define EXPLAIN_ALL_WORKERS SIZE_MAX
 
 enum explain_outcome {
     EXPLAIN_DONE,
@@ -80,7 +88,16 @@ void explain_start(struct explainer *explainer, struct generation *generation,
 /* Whoever asked has left: done() does not come. Null is none. */
 void explain_forget(struct explanation *of);
 
-/* An Explanation of docs/openapi.yaml. */
+/* What was found, in the order in which calls meet it. */
+struct explain_limit;
+const struct explain_limit *explain_list_of(const struct explanation *of, size_t *n);
+
+/* Under which generation, and who has decided: not asked, REMOTE_LOCAL. */
+const struct generation *explain_generation(const struct explanation *of);
+enum remote_mode explain_limits_by(const struct explanation *of);
+enum remote_mode explain_budgets_by(const struct explanation *of);
+
+/* An Explanation of docs/openapi.yaml, of a call. */
 void explain_write(struct json_writer *out, const struct explanation *of);
 
 /* ---- In words, for whoever tells of limits --------------------------------------------------- */

@@ -236,6 +236,10 @@ enum explain_outcome explain_prepare(struct explanation *of)
     if (of->tenant == NULL)
         return EXPLAIN_NO_TENANT;
     of->tenant_number = (size_t)(of->tenant - of->config->tenants);
+    if (explain_is_survey(of)) {
+        explain_survey_prepare(of);
+        return EXPLAIN_DONE;
+    }
     const struct route *named = route_named(of->generation, of->asked.model, &model);
     if (named == NULL)
         return EXPLAIN_NO_MODEL;

@@ -21,6 +21,8 @@ static void name_origin(const struct explanation *of, const struct tg_scope *sco
                              strcmp(limit->stage, "rate") == 0 ? "gate.rate (default)"
                                                                : "gate.cost (default)");
     if (origin.what == SCOPES_LINE) {
+        if (origin.tenant->limits[origin.line].models.n > 0)
+            limit->models = &origin.tenant->limits[origin.line].models;
         memcpy(inner, limit->what, sizeof inner);
         snprintf(limit->what, sizeof limit->what, "limits[%zu]: %.130s", origin.line, inner);
     }
@@ -37,6 +39,8 @@ static struct explain_limit *add_limiter(struct explanation *of, size_t scope, s
 
     if (limit == NULL)
         return NULL;
+    limit->has_limiter = true;
+    limit->limiter = *config;
     explain_limiter(config, limit->what);
     name_origin(of, &of->room[scope], limit);
     limit->of_scope = scope;
@@ -57,15 +61,28 @@ static void set_decision(const struct explanation *of, const struct tg_decision 
     limit->retry_after_ms = said->retry_after_ms;
 }
 
+struct tg_debit explain_debit_of(const struct explanation *of, size_t scope)
+{
+    struct tg_debit debit = of->gate_call.debit;
+
+    debit.cost = of->expectation.charge;
+    debit.scopes = &of->gate_call.debit.scopes[scope];
+    debit.n_scopes = 1;
+    if (debit.root == NULL) {
+        debit.root = of->gate_call.debit.scopes[0].key;
+        debit.root_bytes = of->gate_call.debit.scopes[0].key_bytes;
+    }
+    return debit;
+}
+
 /* By the gateway's own store: all there is, or its share. */
 static void explain_axis_here(struct explanation *of, enum tg_axis axis, const char *whose)
 {
     struct tg_limit_metrics limits[TG_LIMITS_MAX];
-    struct tg_debit charged = of->gate_call.debit;
 
-    charged.cost = of->expectation.charge;
-    for (size_t i = 0; i < charged.n_scopes; i++) {
-        size_t n = tg_store_peek_scope(of->gateway->store, &charged, i, of->now, limits);
+    for (size_t i = 0; i < of->gate_call.debit.n_scopes; i++) {
+        const struct tg_debit charged = explain_debit_of(of, i);
+        size_t n = tg_store_peek_scope(of->gateway->store, &charged, 0, of->now, limits);
         for (size_t k = 0; k < n; k++) {
             struct explain_limit *limit =
                 limits[k].axis == axis
@@ -147,7 +164,8 @@ void explain_axis(struct explanation *of, enum tg_axis axis)
     default:
         explain_axis_there(of, axis, visit);
     }
-    agree_with(of, axis, from, &visit->questions[0].axes);
+    if (!explain_is_survey(of))
+        agree_with(of, axis, from, &visit->questions[0].axes);
 }
 
 void explain_mark_unsatisfiable(struct explanation *of, size_t from)

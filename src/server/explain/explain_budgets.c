@@ -11,6 +11,7 @@ struct budget_view {
     const struct config_tenant *owner; /* null: everyone's */
     const struct config_budget *config;
     struct tg_budget_metrics at;
+    struct tg_budget_metrics books; /* the same, as this gateway's own books have it */
     tg_account account;
 };
 
@@ -55,6 +56,7 @@ static void add_account(void *context, const struct spending_account *account)
                                  .owner = owner,
                                  .config = budget_config(of, account, owner, i),
                                  .at = account->budgets[i],
+                                 .books = account->budgets[i],
                                  .account = account->number};
 }
 
@@ -93,6 +95,11 @@ static struct explain_limit *add_budget(struct explanation *of, const struct bud
         explain_place(view->owner, limit->source);
     else
         explain_from_section(of, limit, "budgets");
+    limit->has_budget = true;
+    /* Away from the store `at` is what this gateway may spend by itself: what that leaves is told,
+     * beside what it knows of the budget. */
+    limit->budget = explain_budgets_by(of) < REMOTE_LOCAL ? *budget : view->books;
+    limit->configured = config;
     limit->unit = "micro_usd";
     limit->mode = budget->mode;
     limit->limit = (double)budget->amount;
@@ -160,11 +167,38 @@ static void say_what_fits(struct explanation *of, const struct explain_route *wa
     explain_say_more(limit, text);
 }
 
+/* Every budget on the way of the call. False: there is no more room for limits, or no tenant. */
+static bool list_budgets(struct explanation *of, tg_micro need, struct budget_list *list)
+{
+    const struct explain_visit *visit = of->visits;
+    enum remote_mode mode = explain_budgets_by(of);
+
+    if (spending_peek(of->gateway->spending, &of->money, of->now, add_account, list) != TG_OK)
+        return false;
+    if (visit != NULL && visit->money_err == TG_OK)
+        join_views(visit, list);
+    for (size_t i = 0; i < list->n; i++) {
+        struct explain_limit *limit = add_budget(of, &list->views[i], need);
+        if (limit == NULL)
+            return false;
+        if (mode == REMOTE_OPEN)
+            limit->refuses = false;
+        if (visit != NULL && mode == REMOTE_LOCAL)
+            explain_say_more(limit, "this gateway's share, for the store is away");
+    }
+    return true;
+}
+
+void explain_budgets_list(struct explanation *of)
+{
+    struct budget_list list = {.of = of};
+
+    list_budgets(of, 1, &list);
+}
+
 /* False: the call would not be paid for on this route. */
 bool explain_budgets(struct explanation *of, const struct explain_route *way)
 {
-    const struct explain_visit *visit = of->visits;
-    enum remote_mode mode = visit != NULL ? visit->money.mode : REMOTE_LOCAL;
     tg_micro need = num_max(way->micro, 1);
     struct budget_list list = {.of = of};
     size_t from;
@@ -172,23 +206,12 @@ bool explain_budgets(struct explanation *of, const struct explain_route *way)
     if (!way->quoted)
         explain_add_refusal(of, &way->why, "model", way->route->config->name);
     from = of->n;
-    if (visit != NULL && visit->money_err != TG_OK) {
+    if (of->visits != NULL && of->visits->money_err != TG_OK) {
         explain_closed(of, "what is left of budgets", "store_failure.budget");
         return false;
     }
-    if (spending_peek(of->gateway->spending, &of->money, of->now, add_account, &list) != TG_OK)
+    if (!list_budgets(of, need, &list))
         return true;
-    if (visit != NULL)
-        join_views(visit, &list);
-    for (size_t i = 0; i < list.n; i++) {
-        struct explain_limit *limit = add_budget(of, &list.views[i], need);
-        if (limit == NULL)
-            return true;
-        if (mode == REMOTE_OPEN)
-            limit->refuses = false;
-        if (visit != NULL && mode == REMOTE_LOCAL)
-            explain_say_more(limit, "this gateway's share, for the store is away");
-    }
     choose_budget(of, &list, from, need);
     for (size_t i = from; i < of->n; i++)
         if (of->list[i].named) {

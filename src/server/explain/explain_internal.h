@@ -13,7 +13,8 @@
 
 enum {
     EXPLAIN_LIMITS_MAX = 256,
-    EXPLAIN_KEYS_MAX = 64, /* keys that the store is asked about, of all routes together */
+    EXPLAIN_SCOPES_MAX = 64, /* in a survey; a call has TG_SCOPES_MAX at most */
+    EXPLAIN_KEYS_MAX = 64,   /* keys that the store is asked about, of all routes together */
     EXPLAIN_KEY_TEXT = 160,
 };
 
@@ -48,7 +49,7 @@ struct explain_visit {
     size_t waiting; /* answers that have not come */
 
     struct explain_question
-        questions[1 + TG_SCOPES_MAX]; /* the whole debit, and then scope by scope */
+        questions[1 + EXPLAIN_SCOPES_MAX]; /* the whole debit, and then scope by scope */
 
     struct remote_reservation_peek money; /* asked by the first visit alone */
     enum tg_err money_err;
@@ -96,7 +97,7 @@ struct explanation {
     struct refusal no_route;
     struct explain_route routes[EXPLAIN_ROUTES_MAX]; /* the first, then its fallbacks */
     size_t n_routes;
-    struct tg_scope room[TG_SCOPES_MAX];
+    struct tg_scope room[EXPLAIN_SCOPES_MAX];
     struct tg_call gate_call;
     struct tg_expectation expectation; /* what it would be charged */
     struct spending_call money;
@@ -183,6 +184,20 @@ void explain_mark_unsatisfiable(struct explanation *of, size_t from);
 
 /* explain_budgets.c */
 bool explain_budgets(struct explanation *of, const struct explain_route *way);
+
+/* All budgets, for their own sake. */
+void explain_budgets_list(struct explanation *of);
+
+/* A debit of one scope of the call, where each is asked about alone. */
+struct tg_debit explain_debit_of(const struct explanation *of, size_t scope);
+
+/* explain_survey.c */
+static inline bool explain_is_survey(const struct explanation *of)
+{
+    return of->asked.model == NULL;
+}
+void explain_survey_prepare(struct explanation *of);
+void explain_survey_list(struct explanation *of);
 
 /* explain_keys.c */
 bool explain_keys(struct explanation *of, const struct explain_route *way);

@@ -1,4 +1,4 @@
-/* explain_limits.h - a limit as it stands, on its way to be told. Private to explain*.c. */
+/* explain_limits.h - a limit or a budget as it stands, on its way to be told. */
 #ifndef TG_EXPLAIN_EXPLAIN_LIMITS_H
 #define TG_EXPLAIN_EXPLAIN_LIMITS_H
 
@@ -16,6 +16,12 @@ struct explain_limit {
     double limit, remaining; /* 0 or more, or EXPLAIN_UNKNOWN */
     tg_ms reset_at;          /* 0: none */
     tg_ms retry_after_ms;    /* 0: not known; TG_UNSATISFIABLE: never */
+    bool has_limiter;        /* rate and cost: */
+    struct tg_limiter_config limiter;
+    const struct config_names *models; /* the models it is for; null: all */
+    bool has_budget;                   /* a budget: */
+    struct tg_budget_metrics budget;
+    const struct config_budget *configured; /* null: a reload has taken it away */
     size_t of_scope, number; /* rate and cost: a scope of the call, and which of its limits */
     bool refuses;
     bool waits;       /* the call would wait for it */

@@ -8,6 +8,7 @@
  *
  * While the gateway drains, workers end one by one, and every call is refused: nobody is asked.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
@@ -45,19 +46,14 @@ static void money_seen(struct remote_reservation_peek *peek, enum tg_err err,
 
 static void visit_limits(struct explain_visit *visit, size_t i)
 {
-    const struct tg_debit *all = &visit->of->gate_call.debit;
     struct explain_question *question = &visit->questions[i];
 
     question->visit = visit;
-    question->debit = *all;
-    question->debit.cost = visit->of->expectation.charge;
     if (i > 0) {
-        question->debit.scopes = &all->scopes[i - 1];
-        question->debit.n_scopes = 1;
-        if (all->root == NULL) {
-            question->debit.root = all->scopes[0].key;
-            question->debit.root_bytes = all->scopes[0].key_bytes;
-        }
+        question->debit = explain_debit_of(visit->of, i - 1);
+    } else {
+        question->debit = visit->of->gate_call.debit;
+        question->debit.cost = visit->of->expectation.charge;
     }
     if (remote_peek(visit->worker->port, &question->peek, &visit->of->generation->remote,
                     &question->debit, limits_seen, &question->err, &question->axes)) {
@@ -94,7 +90,10 @@ static void visit_begin(void *arg)
     LIST_INSERT_HEAD(&visit->worker->explain->visits, visit, link);
     visit->waiting = n + visit->n_keys + 2; /* so that it does not go home from inside */
     for (size_t i = 0; i < n; i++)
-        visit_limits(visit, i);
+        if (i > 0 || !explain_is_survey(of))
+            visit_limits(visit, i);
+        else
+            visit_heard(visit);
     for (size_t i = 0; i < visit->n_keys; i++)
         visit_key(visit, &visit->keys[i]);
     if (visit != of->visits ||
@@ -110,7 +109,7 @@ void explain_stop_worker(struct explain_worker *worker)
 
     while ((visit = LIST_FIRST(&worker->visits)) != NULL) {
         LIST_REMOVE(visit, link);
-        for (size_t i = 0; i <= TG_SCOPES_MAX; i++)
+        for (size_t i = 0; i <= EXPLAIN_SCOPES_MAX; i++)
             remote_peek_end(&visit->questions[i].peek);
         remote_reservation_peek_end(&visit->money);
         for (size_t i = 0; i < visit->n_keys; i++)
@@ -149,6 +148,16 @@ static void visit_conclude(struct explain_visit *visit)
     }
 }
 
+/* All were asked one by one: who decided the least well has decided. */
+static void visit_survey(struct explain_visit *visit)
+{
+    struct explain_question *whole = &visit->questions[0];
+
+    for (size_t i = 1; i <= visit->of->gate_call.debit.n_scopes; i++)
+        if (visit->questions[i].peek.mode > whole->peek.mode)
+            whole->peek.mode = visit->questions[i].peek.mode;
+}
+
 static bool visit_admits(const struct explain_visit *visit)
 {
     const struct explain_question *whole = &visit->questions[0];
@@ -163,7 +172,9 @@ static void visit_comes_back(void *arg)
 
     if (--of->away > 0)
         return;
-    for (size_t i = of->n_visits; i-- > 0;) {
+    if (explain_is_survey(of))
+        visit_survey(&of->visits[0]);
+    for (size_t i = of->n_visits; i-- > 0 && !explain_is_survey(of);) {
         visit_conclude(&of->visits[i]);
         if (visit_admits(&of->visits[i])) {
             of->admitting++;
@@ -176,25 +187,28 @@ static void visit_comes_back(void *arg)
 void explain_ask_store(struct explanation *of)
 {
     const struct explainer *explainer = of->explainer;
+    bool all = of->asked.worker == EXPLAIN_ALL_WORKERS;
     bool drains = atomic_load_explicit(&of->gateway->draining, memory_order_relaxed);
 
     if (of->gateway->remote == NULL || explainer->n_workers == 0 || drains) {
         explain_finish(of);
         return;
     }
-    of->visits = calloc(explainer->n_workers, sizeof *of->visits);
+    assert(all || of->asked.worker < explainer->n_workers);
+    size_t n = all ? explainer->n_workers : 1;
+    of->visits = calloc(n, sizeof *of->visits);
     if (of->visits == NULL) {
         explain_finish(of);
         return;
     }
     generation_ref(of->generation, explainer->thread);
     of->holds = true;
-    of->n_visits = of->away = explainer->n_workers;
+    of->n_visits = of->away = n;
     explain_keys_collect(of, &of->visits[0]);
     for (size_t i = 0; i < of->n_visits; i++) {
         struct explain_visit *visit = &of->visits[i];
         visit->of = of;
-        visit->worker = &explainer->workers[i];
+        visit->worker = &explainer->workers[all ? i : of->asked.worker];
         net_post_init(&visit->going, visit_begin, visit);
         net_post_init(&visit->back, visit_comes_back, visit);
         net_loop_post(visit->worker->loop, &visit->going);

@@ -14,9 +14,7 @@ static void write_store(struct json_writer *out, const struct explanation *of)
         return;
     }
     bool asked = of->visits != NULL;
-    const struct explain_visit *visit = asked ? &of->visits[of->chosen] : NULL;
-    enum remote_mode limits = asked ? visit->questions[0].peek.mode : REMOTE_LOCAL;
-    enum remote_mode budget = asked ? of->visits[0].money.mode : REMOTE_LOCAL;
+    enum remote_mode limits = explain_limits_by(of), budget = explain_budgets_by(of);
     remote_problem(remote, problem, sizeof problem);
     json_write_object(out);
     json_member_text(out, "state", remote_health_name(remote_health_of(remote)));

@@ -34,6 +34,7 @@ struct admit;
 struct fleet;
 struct gateway_zone;
 struct log;
+struct me;
 struct metrics;
 struct net_pool;
 struct service_table;
@@ -81,7 +82,8 @@ struct gateway {
     struct limit_book *book;
     struct tg_gate *gate;
     void (*wake)(void *context, void *waiter); /* what gates call: gateway_wake(), or a replay's */
-    struct admit *admit;                       /* what the service admit keeps here */
+    struct admit *admit;                       /* what services keep here: each for itself */
+    struct me *me;
     struct tg_keyring *ring;
     pthread_mutex_t ring_changes;  /* held by whoever changes the ring, or reads names out of it */
     struct disabled_keys disabled; /* keys that an operator has taken out of use */

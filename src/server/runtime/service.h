@@ -11,8 +11,8 @@
  *                 \- start_control ------- tick ------ stop_control /            the control thread
  *
  * Whatever a service keeps is its own, behind a pointer that only it dereferences: `admit` of
- * struct gateway, `envoy` of a generation, `proxy`, `admit`, `admin` and `explain` of a worker,
- * `admin` and `explain` of the control thread.
+ * struct gateway, as `me`; `envoy` of a generation; `proxy`, `admit`, `admin`, `explain` and `me`
+ * of a worker; `admin` and `explain` of the control thread.
  */
 #ifndef TG_RUNTIME_SERVICE_H
 #define TG_RUNTIME_SERVICE_H

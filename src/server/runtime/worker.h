@@ -21,6 +21,7 @@ struct admin_worker;
 struct admit_worker;
 struct explain_worker;
 struct log_lane;
+struct me_worker;
 struct proxy_worker;
 struct rpc;
 struct remote_port;
@@ -92,6 +93,7 @@ struct worker {
     struct admit_worker *admit;
     struct admin_worker *admin;
     struct explain_worker *explain;
+    struct me_worker *me;
 };
 
 /* Makes loop, client and listeners, and starts the services. Where an address has port 0, the port

@@ -385,6 +385,43 @@ enum tg_err scopes_fill(const struct scopes *scopes, const struct scopes_who *wh
     return TG_OK;
 }
 
+/* ---- all calls ---- */
+
+static void list_scope(struct tg_scope *room, size_t *n, size_t max, struct scope_set set,
+                       const void *key, size_t key_bytes)
+{
+    struct tg_scope one;
+    size_t found = 0;
+
+    add_scope(&one, &found, set, key, key_bytes);
+    if (found > 0 && *n < max)
+        room[*n] = one;
+    *n += found;
+}
+
+size_t scopes_list(const struct scopes *scopes, const struct scopes_who *who, struct tg_scope *room,
+                   size_t max)
+{
+    const struct config *config = scopes->config;
+    const struct config_tenant *tenant = config_tenant(config, who->tenant, who->tenant_bytes);
+    size_t n = 0;
+
+    if (tenant == NULL) {
+        list_scope(room, &n, max, scopes->defaults, who->tenant, who->tenant_bytes);
+        return n;
+    }
+    list_scope(room, &n, max, scopes->tenants[tenant - config->tenants].defaults, tenant->name,
+               strlen(tenant->name));
+    for (; tenant != NULL; tenant = parent_of(config, tenant)) {
+        const struct tenant_scopes *own = &scopes->tenants[tenant - config->tenants];
+        for (size_t i = 0; i < own->n_parts; i++)
+            list_scope(room, &n, max, own->parts[i].set, tenant->name, strlen(tenant->name));
+        if (who->user != NULL)
+            list_scope(room, &n, max, own->users, who->user, who->user_bytes);
+    }
+    return n;
+}
+
 /* ---- where from ---- */
 
 static bool origin_in(const struct tenant_scopes *own, tg_limits set, struct scopes_origin *origin)

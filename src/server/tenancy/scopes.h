@@ -72,6 +72,11 @@ TG_MUST_CHECK enum tg_err scopes_fill(const struct scopes *scopes, const struct 
                                       struct tg_scope room[TG_SCOPES_MAX], struct tg_call *call,
                                       struct tg_problem *problem);
 
+/* Every set that some call of a tenant may have to clear, lines for certain models included: how
+ * many, of which `room` gets up to `max`. What `who` says of a model does not matter. */
+size_t scopes_list(const struct scopes *scopes, const struct scopes_who *who, struct tg_scope *room,
+                   size_t max);
+
 /* Where the limits of a scope come from. */
 struct scopes_origin {
     const struct config_tenant *tenant; /* the one who calls, or a parent */
