@@ -1,8 +1,8 @@
-/* cmd_top.c - `tollgate top`: a gateway, live, in a terminal.
+/* cmd_top.c - `tollgate top`: a gateway, or all that share a store, live, in a terminal.
  *
- * Reads the admin API's snapshot again and again and draws it: what the dashboard shows, for
- * whoever is on the machine already. On a terminal it takes the screen; where stdin or stdout is
- * none, or with --once, it prints one snapshot as text and ends.
+ * Reads the admin API's snapshot, of all gateways or of one, again and again and draws it: what the
+ * dashboard shows, for whoever is on the machine already. On a terminal it takes the screen; where
+ * stdin or stdout is none, or with --once, it prints one snapshot as text and ends.
  *
  * A gateway that does not answer from the start is an error. One that stops answering later is
  * shown as such, above what it said last, and asked again: restarts are what one watches for.
@@ -27,7 +27,7 @@
 
 struct top_arguments {
     const char *admin, *token, *ca, *interval;
-    bool once;
+    bool once, gateway;
 };
 
 struct top {
@@ -36,6 +36,7 @@ struct top {
     tg_ms interval;
     bool screen; /* the terminal is ours; otherwise one snapshot is printed */
     bool colour;
+    bool fleet; /* all gateways are shown */
     struct net_loop *loop;
     struct net_timer timer;
     struct top_link link;
@@ -145,7 +146,7 @@ static void ask_again(void *arg)
 {
     struct top *top = arg;
 
-    top_link_fetch(&top->link);
+    top_link_fetch(&top->link, top->fleet);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
@@ -173,6 +174,8 @@ static void take_key(struct top *top, unsigned char key)
     }
     if (key == 'q' || key == 'Q')
         end_with(top, STATUS_DONE);
+    else if (key == 'g')
+        top->fleet = !top->fleet;
     else if (key == '0')
         show_table(top, TOP_VIEW_ALL);
     else if (key >= '1' && key < '1' + TOP_TABLES)
@@ -223,7 +226,7 @@ static int watch(struct top *top, const struct top_address *address)
         top->screen = top_term_open(&top->term, top->loop, take_event, top);
     if (top->screen)
         draw(top);
-    top_link_fetch(&top->link);
+    top_link_fetch(&top->link, top->fleet);
     net_loop_run(top->loop);
     top_term_close(&top->term);
     net_timer_stop(top->loop, &top->timer);
@@ -264,6 +267,7 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
         {"--token", "FILE", &arguments->token, NULL},
         {"--ca", "FILE", &arguments->ca, NULL},
         {"--interval", "TIME", &arguments->interval, NULL},
+        {"--gateway", NULL, NULL, &arguments->gateway},
         {"--once", NULL, NULL, &arguments->once},
     };
     int rest = options_read(self, known, sizeof known / sizeof known[0], argc, argv);
@@ -334,6 +338,7 @@ static int run_top(const struct command *self, int argc, char **argv)
     if (arguments.admin != NULL)
         address.url = arguments.admin;
     address.ca = arguments.ca;
+    top.fleet = !arguments.gateway;
     top.url = top.view.url = address.url;
     top.screen = !arguments.once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     top.colour = getenv("NO_COLOR") == NULL;
@@ -342,22 +347,27 @@ static int run_top(const struct command *self, int argc, char **argv)
 
 const struct command cmd_top = {
     .name = "top",
-    .arguments = "[--admin URL] [--token FILE] [--ca FILE] [--interval TIME] [--once]",
-    .summary = "a live view of a gateway, in the terminal",
+    .arguments = "[--admin URL] [--token FILE] [--ca FILE] [--interval TIME] [--gateway] [--once]",
+    .summary = "a live view of a gateway, or of all, in the terminal",
     .help =
         "Asks the admin listener of `tollgate serve` for a snapshot, again and again: rates and\n"
         "refusals by reason, limits and calls in flight, queues, the providers' keys with what is\n"
         "in their way and for how long, budgets, the busiest tenants, and the latest refusals\n"
-        "with their explanation. What needs a look comes first in each table.\n"
+        "with their explanation. What needs a look comes first in each table. Where gateways "
+        "share\n"
+        "a store, all of them are shown as one, whichever is asked, with a row for each.\n"
         "\n"
         "  --admin URL      default " TOP_URL_DEFAULT "; https is verified\n"
         "  --token FILE     its first line is the token; default: the variable\n"
         "                   " TOKEN_VARIABLE "\n"
         "  --ca FILE        certificates to trust with https; default: the system's\n"
         "  --interval TIME  between two snapshots; default 1s, 100ms to 1h\n"
+        "  --gateway        the one that is asked, alone\n"
         "  --once           prints one snapshot as text and ends; so it does without a terminal\n"
         "\n"
-        "Keys: 1 to 5 show one table whole, 0 all of them, j and k or the arrows scroll, q quits.\n"
+        "Keys: 1 to 6 show one table whole, 0 all of them, j and k or the arrows scroll, g shows "
+        "one\n"
+        "gateway or all, q quits.\n"
         "The terminal is given back as it was, also after a signal. NO_COLOR leaves out colours.\n"
         "\n"
         "Exit status: 0 ended by q or a signal, or the snapshot was printed; 1 nobody answers, or\n"

@@ -1,10 +1,18 @@
 /* fleet_view.mjs - all gateways as one: what any of them says of the fleet is the sum of what each
  * says of itself, and who does not answer is named. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import path from 'node:path';
 import test from 'node:test';
+import { promisify } from 'node:util';
 import { api, conforms, gatewaysOn } from './fleet_kit.mjs';
-import { calls, chat, EXACT_COST, until } from './kit.mjs';
+import { ADMIN_TOKEN, calls, chat, EXACT_COST, until } from './kit.mjs';
 import { detour, Redis } from './redis_kit.mjs';
+
+const top = (gateway, ...args) =>
+    promisify(execFile)(path.resolve(process.env.TOLLGATE ?? 'build/tollgate'), ['top', '--once', '--admin', gateway.admin, ...args], {
+        env: { ...process.env, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN },
+    });
 
 const usd = (n) => (n * EXACT_COST) / 1e6;
 
@@ -67,6 +75,10 @@ test('at rest the fleet is the sum of its gateways, whichever is asked', async (
         assert.deepEqual(all.gateways.map(({ answer }) => answer).sort(), ['answered', 'answered', 'self']);
         for (const name of Object.keys(own[0])) if (name !== 'fleet') assert.ok(name in all, `${name} is missing`);
     }
+    const { stdout } = await top(gateways[2]);
+    assert.match(stdout, /fleet of 3 gateways/);
+    assert.match(stdout, /total 31 admitted 30 refused 1 /);
+    assert.equal(stdout.match(/ answered /g)?.length, 2);
     /* What one answers another is no answer to itself. */
     for (let i = 0; i < 5; i++)
         for (const all of await Promise.all([...gateways, ...gateways].map(fleetOf))) {

@@ -260,6 +260,37 @@ test('it draws the snapshot, follows it, and q gives the terminal back', async (
     await terminal.gaveBack(0);
 });
 
+test('it asks for all gateways, or with --gateway or g for one', async (t) => {
+    const asked = [];
+    const gateway = (name, answer) => ({ name, program: '9.9.9', answer, silent_ms: 0, snapshot: null });
+    const admin = await listener(t, (request, response) => {
+        asked.push(request.url);
+        const fleet = request.url.endsWith('?scope=fleet') && {
+            scope: 'fleet',
+            complete: false,
+            config: { generation: null, hash: null, last_reload: null },
+            gateways: [gateway('gw1', 'self'), gateway('gw2', 'late')],
+        };
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(snapshot(fleet || {})));
+    });
+    const terminal = new Terminal(t, ['--admin', admin.url, '--interval', '100ms']);
+    await terminal.shows(/fleet of 2 gateways/);
+    await terminal.shows(/1 of 2 gateways answered/);
+    terminal.type('6');
+    await terminal.shows(/GATEWAY[^]*gw2 +late[^]*gw1 +self/);
+    terminal.type('g');
+    await terminal.shows(/generation 4/);
+    terminal.type('g');
+    await terminal.shows(/fleet of 2 gateways/);
+    terminal.type('q');
+    await terminal.gaveBack(0);
+    asked.length = 0;
+    const alone = await once(['--admin', admin.url, '--gateway', '--once']);
+    assert.match(alone.out, /generation 4/);
+    assert.deepEqual(asked, ['/api/v1/snapshot']);
+});
+
 test('a number shows one table whole, and it scrolls to its end', async (t) => {
     const admin = await listener(t);
     const terminal = new Terminal(t, ['--admin', admin.url], { rows: 20 });

@@ -16,6 +16,7 @@
 
 #define BODY_MAX ((size_t)16 << 20) /* a snapshot is bounded far below this */
 #define PATH "/api/v1/snapshot"
+#define FLEET_PATH PATH "?scope=fleet"
 
 static const struct http_timeouts patience = {
     .connect = 3000, .first_byte = 5000, .idle = 5000, .total = 10000};
@@ -85,7 +86,8 @@ static const struct http_client_ops link_ops = {
 static void send_request(struct top_link *link)
 {
     struct http_fields fields;
-    struct http_head head = {.method = SLICE("GET"), .target = slice_of(link->target)};
+    struct http_head head = {.method = SLICE("GET"),
+                             .target = slice_of(link->targets[link->fleet])};
 
     http_fields_init(&fields);
     http_fields_add(&fields, SLICE("accept"), SLICE("application/json"));
@@ -100,10 +102,12 @@ static void send_request(struct top_link *link)
         top_link_tell(link, 0, "out of memory");
 }
 
-void top_link_fetch(struct top_link *link)
+void top_link_fetch(struct top_link *link, bool fleet)
 {
-    if (link->out == NULL)
-        send_request(link);
+    if (link->out != NULL)
+        return;
+    link->fleet = fleet;
+    send_request(link);
 }
 
 /* ---- Open and close -------------------------------------------------------------------------- */
@@ -151,8 +155,10 @@ static bool read_url(struct top_link *link, const struct top_address *address,
                             "'%.100s' is not a URL like " TOP_URL_DEFAULT " or https://host:9090",
                             address->url);
     }
-    link->target = joined(url.path, url.path_bytes, PATH);
-    return link->target != NULL && make_origin(link, &url, address->ca, problem);
+    link->targets[false] = joined(url.path, url.path_bytes, PATH);
+    link->targets[true] = joined(url.path, url.path_bytes, FLEET_PATH);
+    return link->targets[false] != NULL && link->targets[true] != NULL &&
+           make_origin(link, &url, address->ca, problem);
 }
 
 bool top_link_open(struct top_link *link, struct net_loop *loop, const struct top_address *address,
@@ -182,7 +188,8 @@ void top_link_close(struct top_link *link)
         http_client_free(link->client);
     if (link->origin != NULL)
         http_origin_unref(link->origin);
-    free(link->target);
+    free(link->targets[false]);
+    free(link->targets[true]);
     if (link->authorization != NULL)
         memset(link->authorization, 0, strlen(link->authorization));
     free(link->authorization);

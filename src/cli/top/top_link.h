@@ -37,7 +37,8 @@ struct top_link {
     struct http_outbound *out; /* null: nothing is under way */
     top_link_done *done;
     void *context;
-    char *target;        /* path before /api and all */
+    char *targets[2]; /* path before /api and all: of this gateway, of the fleet */
+    bool fleet;
     char *authorization; /* null: none */
     int status;
     char *body;
@@ -50,7 +51,7 @@ bool top_link_open(struct top_link *link, struct net_loop *loop, const struct to
                    top_link_done *done, void *context, struct tg_problem *problem);
 void top_link_close(struct top_link *link);
 
-/* Asks for the snapshot, unless a question is under way. */
-void top_link_fetch(struct top_link *link);
+/* Asks for the snapshot of all gateways, or of this one, unless a question is under way. */
+void top_link_fetch(struct top_link *link, bool fleet);
 
 #endif

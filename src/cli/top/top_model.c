@@ -105,6 +105,7 @@ static const struct field budget[] = {TEXT_OF(top_budget, tenant),
                                       INTEGER_OF(top_budget, limit_micro_usd),
                                       INTEGER_OF(top_budget, used_micro_usd),
                                       INTEGER_OF(top_budget, reserved_micro_usd),
+                                      INTEGER_OF(top_budget, left_micro_usd),
                                       NUMBER_OF(top_budget, used_ratio),
                                       INTEGER_OF(top_budget, reset_at),
                                       END};
@@ -117,6 +118,29 @@ static const struct field tenant[] = {TEXT_OF(top_tenant, name),
 static const struct field denial[] = {INTEGER_OF(top_denial, at), TEXT_OF(top_denial, tenant),
                                       TEXT_OF(top_denial, model), TEXT_OF(top_denial, reason),
                                       TEXT_OF(top_denial, text),  END};
+
+/* What a gateway says of itself stands beside what is said of it. */
+static const struct field gateway_store[] = {
+    {"state", TEXT, offsetof(struct top_gateway, store_state), sizeof(top_word), 0, 0, NULL}, END};
+static const struct field gateway_rates[] = {
+    {"calls", NUMBER, offsetof(struct top_gateway, calls_per_s), 0, 0, 0, NULL},
+    {"refused", NUMBER, offsetof(struct top_gateway, refused_per_s), 0, 0, 0, NULL},
+    END};
+static const struct field gateway_snapshot[] = {INTEGER_OF(top_gateway, uptime_ms),
+                                                BOOLEAN_OF(top_gateway, ready),
+                                                BOOLEAN_OF(top_gateway, draining),
+                                                {"store", OBJECT, 0, 0, 0, 0, gateway_store},
+                                                {"rates", OBJECT, 0, 0, 0, 0, gateway_rates},
+                                                {"gates", LIST, offsetof(struct top_gateway, gates),
+                                                 sizeof(struct top_gate),
+                                                 offsetof(struct top_gateway, n_gates), 1, gate},
+                                                END};
+static const struct field gateway[] = {TEXT_OF(top_gateway, name),
+                                       TEXT_OF(top_gateway, program),
+                                       TEXT_OF(top_gateway, answer),
+                                       INTEGER_OF(top_gateway, silent_ms),
+                                       {"snapshot", OBJECT, 0, 0, 0, 0, gateway_snapshot},
+                                       END};
 
 /* Objects within the snapshot have offsets from the snapshot's beginning: they are at 0. */
 static const struct field last_reload[] = {
@@ -148,6 +172,9 @@ static const struct field prices[] = {WITHIN(prices, rate, NUMBER), WITHIN(price
                                       WITHIN(prices, concurrency, NUMBER), END};
 
 static const struct field snapshot[] = {TEXT_OF(top_snapshot, version),
+                                        TEXT_OF(top_snapshot, scope),
+                                        BOOLEAN_OF(top_snapshot, complete),
+                                        BOOLEAN_OF(top_snapshot, store_away),
                                         INTEGER_OF(top_snapshot, now),
                                         INTEGER_OF(top_snapshot, uptime_ms),
                                         BOOLEAN_OF(top_snapshot, ready),
@@ -169,6 +196,7 @@ static const struct field snapshot[] = {TEXT_OF(top_snapshot, version),
                                         LIST_OF(budgets, TOP_BUDGETS_MAX, budget),
                                         LIST_OF(tenants, TOP_TENANTS_MAX, tenant),
                                         LIST_OF(denials, TOP_DENIALS_MAX, denial),
+                                        LIST_OF(gateways, TOP_GATEWAYS_MAX, gateway),
                                         END};
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -304,6 +332,11 @@ static void read_object(struct json_reader *reader, const struct field *table, v
             }
 }
 
+bool top_gateway_answered(const struct top_gateway *of)
+{
+    return strcmp(of->answer, "self") == 0 || strcmp(of->answer, "answered") == 0;
+}
+
 /* ---- Order: what needs attention comes first ------------------------------------------------- */
 
 /* The larger first; what is no number comes last. */
@@ -372,6 +405,14 @@ static int order_tenants(const void *a, const void *b)
     return order != 0 ? order : strcmp(left->name, right->name);
 }
 
+static int order_gateways(const void *a, const void *b)
+{
+    const struct top_gateway *left = a, *right = b;
+    int order = top_gateway_answered(left) - top_gateway_answered(right);
+
+    return order != 0 ? order : strcmp(left->name, right->name);
+}
+
 static void sort_reasons(struct top_by_reason *reasons)
 {
     qsort(reasons->list, reasons->n, sizeof reasons->list[0], order_reasons);
@@ -386,6 +427,7 @@ static void sort_all(struct top_snapshot *of)
     qsort(of->routes, of->n_routes, sizeof of->routes[0], order_routes);
     qsort(of->budgets, of->n_budgets, sizeof of->budgets[0], order_budgets);
     qsort(of->tenants, of->n_tenants, sizeof of->tenants[0], order_tenants);
+    qsort(of->gateways, of->n_gateways, sizeof of->gateways[0], order_gateways);
 }
 
 /* ---- Documents ------------------------------------------------------------------------------- */
@@ -404,7 +446,9 @@ bool top_snapshot_read(struct json_reader *reader, struct slice body, struct top
         snprintf(why, why_bytes, "the reply is not JSON: %s", json_reader_problem(reader)->text);
         return false;
     }
-    if (into->version[0] == '\0' || into->config.generation == TOP_NONE || into->now == TOP_NONE) {
+    /* Gateways of a fleet may differ in their generations. */
+    if (into->version[0] == '\0' || into->now == TOP_NONE ||
+        (into->config.generation == TOP_NONE && strcmp(into->scope, "fleet") != 0)) {
         snprintf(why, why_bytes, "the reply is JSON, but not a snapshot");
         return false;
     }

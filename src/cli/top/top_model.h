@@ -27,6 +27,7 @@
 #define TOP_BUDGETS_MAX 100
 #define TOP_TENANTS_MAX 20
 #define TOP_DENIALS_MAX 50
+#define TOP_GATEWAYS_MAX 64
 
 typedef char top_word[24];  /* a value from a fixed list: states, laws, reasons */
 typedef char top_name[64];  /* the name of a tenant, a model, a key */
@@ -77,6 +78,7 @@ struct top_budget {
     top_name tenant; /* empty: of everyone together */
     top_word per, mode;
     int64_t limit_micro_usd, used_micro_usd, reserved_micro_usd;
+    int64_t left_micro_usd; /* for all gateways */
     double used_ratio;
     int64_t reset_at;
 };
@@ -93,8 +95,21 @@ struct top_denial {
     top_text text;
 };
 
+/* One of a fleet. What it says of itself is none where it has not answered. */
+struct top_gateway {
+    top_name name;
+    top_word program, answer, store_state;
+    int64_t silent_ms, uptime_ms;
+    bool ready, draining;
+    double calls_per_s, refused_per_s;
+    struct top_gate gates[1]; /* the one of all calls */
+    size_t n_gates;
+};
+
 struct top_snapshot {
-    top_word version;
+    top_word version, scope; /* "fleet": of all gateways */
+    bool complete;           /* all of them that live have answered */
+    bool store_away;
     int64_t now, uptime_ms;
     bool ready, draining;
     top_text unready_reason;
@@ -141,13 +156,17 @@ struct top_snapshot {
     struct top_budget budgets[TOP_BUDGETS_MAX];
     struct top_tenant tenants[TOP_TENANTS_MAX];
     struct top_denial denials[TOP_DENIALS_MAX];
-    size_t n_gates, n_routes, n_keys, n_budgets, n_tenants, n_denials;
+    struct top_gateway gateways[TOP_GATEWAYS_MAX];
+    size_t n_gates, n_routes, n_keys, n_budgets, n_tenants, n_denials, n_gateways;
 };
 
 /* Reads a snapshot, after which JSON_PADDING bytes may be read, and sorts what has an order: what
  * needs a look first. False: it is none; `why` says so, and `into` holds anything. */
 bool top_snapshot_read(struct json_reader *reader, struct slice body, struct top_snapshot *into,
                        char *why, size_t why_bytes);
+
+/* Whether what it says of itself is there. */
+bool top_gateway_answered(const struct top_gateway *of);
 
 /* The message of an error's body, printable; empty if there is none. */
 void top_error_read(struct json_reader *reader, struct slice body, char *message, size_t bytes);

@@ -183,9 +183,11 @@ static void fill_key(const struct top_snapshot *of, size_t i, struct top_row *ro
 /* ---- Budgets --------------------------------------------------------------------------------- */
 
 static const struct top_column budget_columns[] = {
-    {"BUDGET OF", 14, true, false}, {"PER", 6, false, false},        {"MODE", 8, false, true},
-    {"USED", -11, false, false},    {"RESERVED", -11, false, true},  {"OF USD", -12, false, false},
-    {"USED%", -7, false, false},    {"RESETS IN", -13, false, true},
+    {"BUDGET OF", 14, true, false},     {"PER", 6, false, false},
+    {"MODE", 8, false, true},           {"USED", -11, false, false},
+    {"RESERVED", -11, false, true},     {"OF USD", -12, false, false},
+    {"USED%", -7, false, false},        {"RESETS IN", -13, false, true},
+    {"LEFT FOR ALL", -13, false, true},
 };
 
 static size_t count_budgets(const struct top_snapshot *of)
@@ -205,6 +207,7 @@ static void fill_budget(const struct top_snapshot *of, size_t i, struct top_row 
     put_usd(row->cells[5], budget->limit_micro_usd);
     top_tables_put_number(row->cells[6], budget->used_ratio * 100, "%");
     put_until(row->cells[7], budget->reset_at, of->now);
+    put_usd(row->cells[8], budget->left_micro_usd);
     row->style = budget->used_ratio >= 1     ? TOP_BAD
                  : budget->used_ratio >= 0.8 ? TOP_WARN
                                              : TOP_PLAIN;
@@ -269,10 +272,46 @@ static void fill_denial(const struct top_snapshot *of, size_t i, struct top_row 
     row->style = TOP_PLAIN;
 }
 
+/* ---- Gateways -------------------------------------------------------------------------------- */
+
+static const struct top_column gateway_columns[] = {
+    {"GATEWAY", 16, true, false},  {"ANSWER", 10, false, false},    {"HEARD", -9, false, true},
+    {"VERSION", 9, false, true},   {"STATE", 9, false, false},      {"STORE", 9, false, true},
+    {"CALLS/S", -9, false, false}, {"REFUSED/S", -10, false, true}, {"FLIGHT", -7, false, false},
+};
+
+static size_t count_gateways(const struct top_snapshot *of)
+{
+    return of->n_gateways;
+}
+
+static void fill_gateway(const struct top_snapshot *of, size_t i, struct top_row *row)
+{
+    const struct top_gateway *gateway = &of->gateways[i];
+    bool answered = top_gateway_answered(gateway);
+
+    top_tables_put_text(row->cells[0], gateway->name, "-");
+    top_tables_put_text(row->cells[1], gateway->answer, "-");
+    if (gateway->silent_ms > 0)
+        top_span_text(gateway->silent_ms, row->cells[2], TOP_CELL_BYTES);
+    top_tables_put_text(row->cells[3], gateway->program, "-");
+    if (answered)
+        snprintf(row->cells[4], TOP_CELL_BYTES, "%s",
+                 gateway->draining ? "draining"
+                 : gateway->ready  ? "ready"
+                                   : "not ready");
+    top_tables_put_text(row->cells[5], gateway->store_state, "-");
+    top_tables_put_number(row->cells[6], gateway->calls_per_s, "");
+    top_tables_put_number(row->cells[7], gateway->refused_per_s, "");
+    put_integer(row->cells[8], gateway->n_gates > 0 ? gateway->gates[0].in_flight : TOP_NONE);
+    row->style = !answered ? TOP_BAD : gateway->ready ? TOP_PLAIN : TOP_WARN;
+}
+
 const struct top_table top_tables[TOP_TABLES] = {
     {"1 routes", route_columns, COUNT(route_columns), count_routes, fill_gate_or_route},
     {"2 keys", key_columns, COUNT(key_columns), top_tables_count_keys, fill_key},
     {"3 budgets", budget_columns, COUNT(budget_columns), count_budgets, fill_budget},
     {"4 tenants", tenant_columns, COUNT(tenant_columns), count_tenants, fill_tenant},
     {"5 denials", denial_columns, COUNT(denial_columns), count_denials, fill_denial},
+    {"6 gateways", gateway_columns, COUNT(gateway_columns), count_gateways, fill_gateway},
 };

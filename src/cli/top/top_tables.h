@@ -28,9 +28,9 @@ struct top_table {
     void (*fill)(const struct top_snapshot *of, size_t i, struct top_row *row);
 };
 
-#define TOP_TABLES 5
+#define TOP_TABLES 6
 
-/* In the order of the keys 1 to 5: routes, keys, budgets, tenants, denials. */
+/* In the order of the keys 1 to 6: routes, keys, budgets, tenants, denials, gateways. */
 extern const struct top_table top_tables[TOP_TABLES];
 
 /* "3d 04:12:09" */

@@ -1,7 +1,7 @@
 /* top_view.c - one frame of `tollgate top`: a snapshot on a screen of any size, or on a pipe.
  *
  * Pure: the same snapshot and size give the same bytes. Where not everything fits, every table that
- * has rows keeps its first ones, which are those that need a look; 1 to 5 show one of them whole.
+ * has rows keeps its first ones, which are those that need a look; 1 to 6 show one of them whole.
  */
 #include "cli/top/top_view.h"
 
@@ -17,14 +17,18 @@
 static void draw_title(const struct top_view *view, const struct top_snapshot *of,
                        struct top_paper *paper)
 {
-    char up[32], title[512];
+    char up[32], title[512], what[64];
 
     if (of == NULL) {
         snprintf(title, sizeof title, " tollgate   %s   asking ...", view->url);
     } else {
         top_span_text(of->uptime_ms, up, sizeof up);
-        snprintf(title, sizeof title, " tollgate %s   %s   up %s   generation %" PRId64 "   %s%s%s",
-                 of->version, view->url, up, of->config.generation,
+        if (of->n_gateways > 1)
+            snprintf(what, sizeof what, "fleet of %zu gateways", of->n_gateways);
+        else
+            snprintf(what, sizeof what, "generation %" PRId64, of->config.generation);
+        snprintf(title, sizeof title, " tollgate %s   %s   up %s   %s   %s%s%s", of->version,
+                 view->url, up, what,
                  of->draining ? "draining"
                  : of->ready  ? "ready"
                               : "not ready: ",
@@ -42,6 +46,20 @@ static void draw_trouble(const struct top_view *view, struct top_paper *paper)
         return;
     top_paper_put(paper, TOP_BAD, "%s; what is shown is %" PRId64 " s old", view->trouble,
                   view->age_ms / 1000);
+    top_paper_line(paper);
+}
+
+/* What is shown is not all there is. */
+static void draw_missing(const struct top_snapshot *of, struct top_paper *paper)
+{
+    size_t answered = 0;
+
+    for (size_t i = 0; i < of->n_gateways; i++)
+        answered += top_gateway_answered(&of->gateways[i]);
+    if (answered == of->n_gateways)
+        return;
+    top_paper_put(paper, TOP_BAD, "%zu of %zu gateways answered%s", answered, of->n_gateways,
+                  of->store_away ? ": the store is away" : "");
     top_paper_line(paper);
 }
 
@@ -263,7 +281,7 @@ static void draw_keys_of_the_view(struct top_paper *paper)
     top_paper_put(paper, TOP_TITLE, " q quit  0 all");
     for (size_t t = 0; t < TOP_TABLES; t++)
         top_paper_put(paper, TOP_TITLE, "  %s", top_tables[t].title);
-    top_paper_put(paper, TOP_TITLE, "  j k scroll ");
+    top_paper_put(paper, TOP_TITLE, "  j k scroll  g one gateway, or all ");
     top_paper_line(paper);
 }
 
@@ -274,6 +292,7 @@ void top_view_draw(struct top_view *view, const struct top_snapshot *of, struct 
     draw_title(view, of, paper);
     draw_trouble(view, paper);
     if (of != NULL) {
+        draw_missing(of, paper);
         draw_rates(of, paper);
         draw_health(of, paper);
         draw_reasons(of, paper);

@@ -223,7 +223,7 @@ static void a_pipe_gets_all_of_it_and_no_escape_codes(void **state)
     expect_drawn(text, "1/2/3");
     expect_drawn(text, "cooling        12.3s       4        59/60");
     expect_drawn(text, "(everyone)     day    enforce        12.99        0.00        50.00   26.0%"
-                       "      01:00:00\n");
+                       "      01:00:00             -\n");
     expect_drawn(text, "three ");
     expect_drawn(text, "0 of 600 left\n");
     free((void *)(uintptr_t)text);
@@ -248,6 +248,41 @@ static void a_state_that_is_not_good_is_said(void **state)
                        "ledger full");
     expect_drawn(text, "LAST RELOAD FAILED: 3 errors");
     expect_drawn(text, "no answer: Connection refused; what is shown is 12 s old\n");
+    free((void *)(uintptr_t)text);
+}
+
+static void a_fleet_has_a_row_a_gateway_and_says_who_is_missing(void **state)
+{
+    const char *text;
+    (void)state;
+
+    expect_read(
+        "{'version':'0.2.0','scope':'fleet','complete':false,'store_away':false,'now':1000000,"
+        "'config':{'generation':null,'hash':null},'gateways':["
+        "{'name':'gw1 :80','program':'0.2.0','answer':'self','silent_ms':0,'snapshot':{"
+        "'ready':true,'draining':false,'store':{'state':'ok'},"
+        "'rates':{'calls':1.5,'refused':0},'gates':[{'name':'all','in_flight':3}]}},"
+        "{'name':'gw0 :80','program':'0.2.0','answer':'answered','silent_ms':90,'snapshot':{"
+        "'ready':true,'draining':true,'gates':[]}},"
+        "{'name':'gw2 :80','program':'0.1.9','answer':'silent','silent_ms':65000,"
+        "'snapshot':null}],"
+        "'budgets':[{'tenant':'one','per':'day','mode':'enforce','limit_micro_usd':5000000,"
+        "'used_micro_usd':1000000,'reserved_micro_usd':0,'held_micro_usd':500000,"
+        "'left_micro_usd':3500000,'used_ratio':0.2,'reset_at':null}]}");
+    view = (struct top_view){.table = TOP_VIEW_ALL};
+    text = draw(0, 0, false, false);
+    expect_drawn(text, "fleet of 3 gateways");
+    expect_drawn(text, "2 of 3 gateways answered\n");
+    expect_drawn(text, "20.0%                        3.50\n");
+    expect_drawn(text, "gw2 :80          silent      00:01:05 0.1.9               -        "
+                       "         -          -       -\ngw0 :80");
+    expect_drawn(text, "gw1 :80          self                 0.2.0     ready     ok       "
+                       "       1.5        0.0       3\n");
+    expect_drawn(text, "draining");
+    free((void *)(uintptr_t)text);
+    snapshot.store_away = true;
+    text = draw(0, 0, false, false);
+    expect_drawn(text, "2 of 3 gateways answered: the store is away\n");
     free((void *)(uintptr_t)text);
 }
 
@@ -349,6 +384,7 @@ int main(void)
         cmocka_unit_test(the_message_of_an_error_is_found),
         cmocka_unit_test(a_pipe_gets_all_of_it_and_no_escape_codes),
         cmocka_unit_test(a_state_that_is_not_good_is_said),
+        cmocka_unit_test(a_fleet_has_a_row_a_gateway_and_says_who_is_missing),
         cmocka_unit_test(nothing_is_drawn_beyond_the_edges_of_any_screen),
         cmocka_unit_test(a_small_screen_has_a_row_of_every_table_that_fits),
         cmocka_unit_test(scrolling_ends_with_the_table),
