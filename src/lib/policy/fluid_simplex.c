@@ -173,7 +173,7 @@ static bool choose_edge(const struct simplex *s, struct edge *edge)
 {
     double worst = FEASIBLE;
 
-    *edge = (struct edge){.axis = -1, .type_at = -1};
+    *edge = (struct edge){.type_at = -1};
     for (int axis = 0; axis < FLUID_AXES; axis++)
         if (s->slack[axis] < 0 && part_of(s, axis, -s->slack[axis]) > worst) {
             worst = part_of(s, axis, -s->slack[axis]);

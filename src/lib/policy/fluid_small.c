@@ -83,10 +83,8 @@ static bool bring_pivot(struct elimination *e, size_t step)
             }
     if (!(pivot_size(e, row, column) > LEAST_PIVOT))
         return false;
-    if (row != step)
-        swap_rows(e, row, step);
-    if (column != step)
-        swap_columns(e, column, step);
+    swap_rows(e, row, step);
+    swap_columns(e, column, step);
     return true;
 }
 
