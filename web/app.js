@@ -9,6 +9,7 @@
 import { ApiError, get, token, watch } from './api.js';
 import { Charts } from './charts.js';
 import { explain } from './explain.js';
+import { scope, showFleet } from './fleet.js';
 import * as format from './format.js';
 import { denialKey, loadsOf, showDenials, showSnapshot, tick } from './panels.js';
 import { make, setText } from './table.js';
@@ -47,10 +48,13 @@ function showState(name, text) {
 }
 
 function showAbout({ version, uptime_ms, config }) {
+    const which =
+        config.hash === null
+            ? 'configurations differ'
+            : `configuration ${config.generation ?? ''} (${config.hash.slice(0, 8)})`;
     setText(
         by('about'),
-        `${version} · up ${format.span(uptime_ms)} · configuration ${config.generation} ` +
-            `(${config.hash.slice(0, 8)}) since ${format.timeOfDay(config.loaded_at)}`,
+        `${version} · up ${format.span(uptime_ms)} · ${which} since ${format.timeOfDay(config.loaded_at)}`,
     );
     const reload = config.last_reload;
     say(
@@ -69,6 +73,8 @@ function askForToken(trouble) {
     state.watching = undefined;
     by('figures').hidden = true;
     by('forget').hidden = true;
+    by('scope-choice').hidden = true;
+    by('fleet-missing').hidden = true;
     by('sign-in').hidden = false;
     say('sign-in-trouble', trouble);
     say('trouble', '');
@@ -169,6 +175,7 @@ function takeSnapshot(snapshot) {
     showState('live', snapshot.draining ? 'Live, draining' : 'Live');
     say('trouble', '');
     showAbout(snapshot);
+    showFleet(snapshot);
     showSnapshot(snapshot, loads);
     showLoads(loads);
     state.charts.add(snapshot.now, snapshot.rates, loads);
@@ -191,7 +198,9 @@ function showTrouble(error) {
 /* False: there is no use in asking again. */
 async function askOnce() {
     try {
-        takeSnapshot(await get('snapshot'));
+        const asked = scope();
+        const snapshot = await get('snapshot', { scope: asked });
+        if (asked === scope()) takeSnapshot(snapshot);
         return true;
     } catch (error) {
         if (!(error instanceof ApiError)) throw error;
@@ -249,6 +258,13 @@ by('denials-more').addEventListener('click', () => {
     const more = by('denials-more');
     more.setAttribute('aria-expanded', String(more.getAttribute('aria-expanded') !== 'true'));
     drawDenials();
+});
+/* What was drawn is of others. */
+by('scope').addEventListener('change', () => {
+    state.charts?.clear();
+    state.denials.clear();
+    state.dropped = 0;
+    askOnce();
 });
 by('load-of').addEventListener('change', () => state.charts.show(by('load-of').value));
 setInterval(() => tick(serverNow()), TICK_MS);

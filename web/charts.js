@@ -128,6 +128,13 @@ export class Charts {
         this.chosen = undefined;
     }
 
+    /* Forgets what was drawn. */
+    clear() {
+        for (const dataset of this.rates.data.datasets) dataset.data = [];
+        this.loads.clear();
+        this.draw();
+    }
+
     /* A second more: rates of a snapshot, and the loads as [{name, limit, inFlight, queued}]. */
     add(now, rates, loads) {
         const x = now / 1000;

@@ -134,6 +134,12 @@ function windowCell({ limit, used }) {
     };
 }
 
+/* Of several gateways the worst, and how many of them it is so at. */
+function statusOf({ status, statuses = {} }) {
+    const gateways = Object.values(statuses).reduce((n, each) => n + each, 0);
+    return statuses[status] < gateways ? `${status} at ${statuses[status]} of ${gateways}` : status;
+}
+
 function showKeys({ keys, keys_truncated }) {
     const rank = (key) => TROUBLE.indexOf(key.status);
     const name = (key) => `${key.provider}/${key.model}/${key.name}`;
@@ -149,7 +155,7 @@ function showKeys({ keys, keys_truncated }) {
         key.model,
         counting(
             tone[key.status] ?? 'warn',
-            key.status,
+            statusOf(key),
             key.status === 'cooling' ? key.cooldown_until : key.breaker_until,
         ),
         format.integer(key.in_flight),
@@ -168,7 +174,7 @@ function showRoutes(snapshot, loads) {
         (load) => [
             load.title,
             load.provider ?? '–',
-            `${load.law}${load.mode === 'shadow' ? ' (shadow)' : ''}`,
+            `${load.law ?? '–'}${load.mode === 'shadow' ? ' (shadow)' : ''}`,
             format.integer(load.limit),
             {
                 text: format.integer(load.inFlight),
@@ -212,6 +218,7 @@ function showBudgets({ budgets, budgets_truncated }) {
         format.usd(budget.used_micro_usd),
         format.usd(budget.reserved_micro_usd),
         format.usd(budget.limit_micro_usd),
+        format.usd(budget.left_micro_usd),
         budget.reset_at === null ? 'never' : counting('', '', budget.reset_at),
     ]);
 }

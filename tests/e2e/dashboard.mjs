@@ -11,6 +11,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { gatewaysOn } from './fleet_kit.mjs';
 import {
     ADMIN_TOKEN,
     chat,
@@ -29,6 +30,7 @@ import {
     tenant,
     until,
 } from './kit.mjs';
+import { Redis } from './redis_kit.mjs';
 
 const { chromium } = need('playwright-core');
 const PROGRAM = path.resolve(process.env.TOLLGATE ?? 'build/tollgate');
@@ -274,7 +276,7 @@ test('denials come by the stream as well, the moment they are made', async (t) =
     assert.equal((await watching).status(), 200);
     /* No snapshot can bring it now. */
     page.allow = /ERR_FAILED/;
-    await page.route('**/api/v1/snapshot', (route) => route.abort());
+    await page.route('**/api/v1/snapshot*', (route) => route.abort());
     await page.waitForSelector('#state.lost');
     const headers = { authorization: `Bearer ${OTHER_KEY}` };
     while ((await chat(gateway, {}, { headers })).status === 200);
@@ -304,6 +306,45 @@ test('a key is followed into its cooldown and back', async (t) => {
     await mock.script({});
     await until('it is ready again', async () => /^ready/.test(await status.textContent()));
     await running.stop();
+});
+
+test('of several gateways all are shown as one, or the one that serves the page', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 2, redis, {
+        tiers: true,
+        tenant: { budgets: [{ usd: 1, per: 'total' }] },
+    });
+    for (const gateway of gateways) assert.equal((await chat(gateway)).status, 200);
+    for (const gateway of gateways) await gateway.idle();
+    const page = await open({ url: gateways[0].admin, pages: [] });
+    await signIn(page);
+    await live(page);
+    const rows = page.locator('#gateways tbody tr');
+    await until('both have answered', async () => {
+        const answers = await rows.locator('td:nth-child(2)').allTextContents();
+        return answers.sort().join() === 'answered,self';
+    });
+    await until('both calls are there', async () => (await number(page, '#total-calls')) === 2);
+    const budget = page.locator('#budgets tbody tr', { hasText: 'one' }).locator('td');
+    await until('what is left for all', async () => /^\$(1\.00|0\.9)/.test((await budget.allTextContents())[6]));
+    await picture(page, 'dashboard-fleet');
+    await page.selectOption('#scope', 'gateway');
+    await until('its own call alone', async () => (await number(page, '#total-calls')) === 1);
+    await page.locator('#fleet').waitFor({ state: 'hidden' });
+    await page.selectOption('#scope', 'fleet');
+    await until('both again', async () => (await number(page, '#total-calls')) === 2);
+
+    await gateways[1].stop('SIGKILL');
+    await until('one is missing', async () => /late|silent/.test((await rows.allTextContents()).join()));
+    assert.match(await page.textContent('#fleet-missing'), /1 of 2 gateways answered/);
+    await redis.kill();
+    await until('the store is away', async () => /the store is away/.test(await page.textContent('#fleet-missing')));
+    for (const width of [400, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        await picture(page, `dashboard-fleet-${width}`);
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false);
+    }
+    await page.end(); /* before its gateway does */
 });
 
 /* In a terminal of its own; top.mjs has the rest. */
