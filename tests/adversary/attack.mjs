@@ -19,6 +19,9 @@ export const BUDGETS = Object.fromEntries(
     [0.2, 0.5, 1, 2, 5, 10, 20, 50].map((usd) => [`t${usd * 10}`, usd * 1000000]),
 );
 
+/* Two of them together have less than each alone. */
+export const PARENT = { micro: 4000000, of: ['t50', 't100'] };
+
 /* How a client leaves, where the move does not say. */
 function manners(r) {
     const draw = r.next();
@@ -51,6 +54,7 @@ export function drawn(r, moves = MOVES) {
         request: {
             ...request,
             leave: request.leave ?? own.leave,
+            http2: r.chance(0.25),
             headers: { ...own.headers, ...request.headers },
             plan: {
                 out: r.pick([1, 1, 0.5, 0.01]),
@@ -167,6 +171,13 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
         }
     }
     const shares = [];
+    if (world.parent) {
+        const { micro, of } = world.parent;
+        const billed = of.reduce((sum, tenant) => sum + (bill.tenants[tenant] ?? 0), 0);
+        shares.push(billed / micro);
+        if (billed > micro)
+            wrong.push(`seed ${seed}: ${of} were billed ${billed} of the ${micro} of their parent`);
+    }
     for (const [tenant, budget] of Object.entries(world.budgets)) {
         const billed = bill.tenants[tenant] ?? 0;
         const used = await world.used(tenant);
@@ -195,7 +206,9 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
 /* A world of its own for one attack. */
 export async function attacked({ seed, calls, budgets, ...options }) {
     const { kills, at_once, moves, ...rest } = options;
-    const world = await World.start({ budgets, ...rest });
+    /* In every other world a cheaper model serves who has little left. */
+    const tenant = seed % 2 ? { allow_cheaper: 0.5 } : {};
+    const world = await World.start({ budgets, tenant, ...rest });
     try {
         return await attack({ world, seed, calls, kills, at_once, moves });
     } finally {

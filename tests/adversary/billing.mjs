@@ -35,6 +35,7 @@ export const MODELS = {
     /* gpt-4.1 and kin: tiles, tiers, no writes */
     'oa-flat': {
         ...OPENAI,
+        cheaper: 'oa-mini',
         context: 100000,
         most: 8000,
         tps: 4000,
@@ -157,6 +158,7 @@ export const MODELS = {
     /* claude-opus-5-5: thinking that is not shown, writes of 5 minutes and 1 hour, speed, region */
     'an-opus': {
         ...ANTHROPIC,
+        cheaper: 'oa-flat' /* in another API's words */,
         context: 100000,
         most: 8000,
         tps: 4000,

@@ -10,7 +10,7 @@
  * Exit status: 0 all of it holds, 1 something does not: each is printed with its seed and its call.
  */
 import { agents } from './agents.mjs';
-import { attacked, BUDGETS } from './attack.mjs';
+import { attacked, BUDGETS, PARENT } from './attack.mjs';
 import { honestCuts } from './cuts.mjs';
 import { ATTACKS, AT_ONCE, beside } from './victim.mjs';
 import { Provider } from './world.mjs';
@@ -52,6 +52,7 @@ async function adversary(provider) {
                 calls: ROUND,
                 kills: 2,
                 budgets: BUDGETS,
+                parent: PARENT,
                 ...more,
                 ...(redis && { store: (await Redis.start(t)).url }),
             }),

@@ -6,6 +6,7 @@
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import http2 from 'node:http2';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -123,6 +124,7 @@ const modelOf = (model) => ({
     cut: model.cut,
     ...(model.image && { image_most: largestImage(model.image), image: imageOf(model.image) }),
     ...(model.fallback && { fallback: [model.fallback] }),
+    ...(model.cheaper && { cheaper: model.cheaper }),
     ...(model.implicit && { cache_write_implicit: true }),
     ...(model.family === 'anthropic' && { rounds: model.rounds }),
     ...(model.family === 'anthropic' && !model.bare && { tool_prompt: 900 }),
@@ -131,7 +133,7 @@ const modelOf = (model) => ({
 
 const keyOf = (tenant) => `tg-adversary-key-of-${tenant}`;
 
-export function configOf(provider, folder, { budgets, store, change = {}, tenant = {} }) {
+export function configOf(provider, folder, { budgets, store, parent, change = {}, tenant = {} }) {
     const one = (api) => ({
         base_url: provider.url,
         api,
@@ -156,12 +158,16 @@ export function configOf(provider, folder, { budgets, store, change = {}, tenant
             Object.entries(MODELS).map(([name, model]) => [name, modelOf(model)]),
         ),
         unknown_objects: 'allow' /* what they cost is the question here, not whose they are */,
-        tenants: Object.entries(budgets).map(([name, micro]) => ({
-            name,
-            keys: [{ name: 'main', sha256: sha256(keyOf(name)) }],
-            budgets: [{ usd: micro / 1e6, per: 'total' }],
-            ...tenant,
-        })),
+        tenants: [
+            ...(parent ? [{ name: 'dept', budgets: [{ usd: parent.micro / 1e6, per: 'total' }] }] : []),
+            ...Object.entries(budgets).map(([name, micro]) => ({
+                name,
+                ...(parent?.of.includes(name) && { parent: 'dept' }),
+                keys: [{ name: 'main', sha256: sha256(keyOf(name)) }],
+                budgets: [{ usd: micro / 1e6, per: 'total' }],
+                ...tenant,
+            })),
+        ],
         ...change,
     };
 }
@@ -195,8 +201,71 @@ export function known(config, folder) {
 
 const agent = new http.Agent({ keepAlive: true, maxSockets: 4096 });
 
+const headersOf = (request, tenant, trace, bytes) => ({
+    authorization: `Bearer ${keyOf(tenant)}`,
+    'content-type': 'application/json',
+    'content-length': bytes.length,
+    traceparent: `00-${trace}-00000000000000ff-01`,
+    'x-adv-call': tenant,
+    ...(request.plan && { 'x-adv-plan': JSON.stringify(request.plan) }),
+    ...request.headers,
+});
+
+/* Connections by HTTP/2, each shared by all calls to a gateway until it goes. */
+const sessions = new Map();
+
+function sessionTo(url) {
+    let session = sessions.get(url);
+    if (!session || session.closed || session.destroyed) {
+        session = http2.connect(url);
+        session.on('error', () => 0);
+        session.on('close', () => sessions.get(url) === session && sessions.delete(url));
+        session.unref();
+        sessions.set(url, session);
+    }
+    return session;
+}
+
+/* Node sends no such headers by HTTP/2. */
+const isOdd = ({ headers = {} }) =>
+    Object.entries(headers).some(
+        ([name, value]) =>
+            Array.isArray(value) || /^(connection|transfer-encoding|host|expect)$/i.test(name),
+    );
+
+/* The same as below by HTTP/2: whoever leaves resets its exchange, and the connection stays. */
+function performByHttp2(url, request, tenant, trace) {
+    const bytes = Buffer.from(request.raw ?? JSON.stringify(request.body));
+    const { leave } = request;
+    return new Promise((done) => {
+        const stream = sessionTo(url).request({
+            ':method': 'POST',
+            ':path': request.path,
+            ...headersOf(request, tenant, trace, bytes),
+        });
+        const parts = [];
+        let head;
+        const reset = () => stream.close(http2.constants.NGHTTP2_CANCEL);
+        const timer = setTimeout(reset, leave?.ms ?? 60000);
+        const over = (gone, error) => {
+            clearTimeout(timer);
+            const body = Buffer.concat(parts).toString();
+            done({ status: head?.[':status'] ?? 0, headers: head ?? {}, body, gone, error });
+        };
+        stream.on('response', (headers) => (head = headers));
+        stream.on('data', (part) => {
+            parts.push(part);
+            if (leave?.after === 'first words' && /tok /.test(part)) reset();
+        });
+        stream.on('error', (error) => over(true, error.code ?? error.message));
+        stream.on('close', () => over(stream.rstCode !== 0));
+        stream.end(bytes);
+    });
+}
+
 /* Sends a request as its client would, leaves as it wants to leave: {status, headers, body, gone}. */
 export function perform(url, request, tenant, trace, { fresh } = {}) {
+    if (request.http2 && !isOdd(request)) return performByHttp2(url, request, tenant, trace);
     const bytes = Buffer.from(request.raw ?? JSON.stringify(request.body));
     const { leave } = request;
     return new Promise((done) => {
@@ -204,15 +273,7 @@ export function perform(url, request, tenant, trace, { fresh } = {}) {
             agent: fresh ? false : agent,
             method: 'POST',
             timeout: 60000,
-            headers: {
-                authorization: `Bearer ${keyOf(tenant)}`,
-                'content-type': 'application/json',
-                'content-length': bytes.length,
-                traceparent: `00-${trace}-00000000000000ff-01`,
-                'x-adv-call': tenant,
-                ...(request.plan && { 'x-adv-plan': JSON.stringify(request.plan) }),
-                ...request.headers,
-            },
+            headers: headersOf(request, tenant, trace, bytes),
         });
         let timer;
         const over = (result) => {
@@ -252,6 +313,7 @@ export class World {
         world.own = provider === undefined;
         world.provider = provider ?? (await Provider.start());
         world.budgets = options.budgets;
+        world.parent = options.parent;
         world.folders = [];
         world.gateways = [];
         await world.provider.reset(options.budgets);

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { agents } from '../adversary/agents.mjs';
-import { attacked, BUDGETS } from '../adversary/attack.mjs';
+import { attacked, BUDGETS, PARENT } from '../adversary/attack.mjs';
 import { billOf, denseTokens, imageTokens, microOf, MODELS } from '../adversary/billing.mjs';
 import { honestCuts } from '../adversary/cuts.mjs';
 import { Redis } from './redis_kit.mjs';
@@ -60,6 +60,7 @@ for (const [where, redis] of [
             calls: CALLS,
             kills: 2,
             budgets: BUDGETS,
+            parent: PARENT,
             ...(redis && { store: (await Redis.start(t)).url }),
         });
         t.diagnostic(JSON.stringify(figures));
