@@ -174,16 +174,21 @@ test('nobody dies: a budget is spent to the last call', async (t) => {
     });
 });
 
-for (const [name, lose, mend] of [
+const LOSSES = [
     ['stopped', (redis) => redis.pause(), (redis) => redis.resume()],
     ['killed and back empty', (redis) => redis.kill(), (redis) => redis.begin()],
     ['emptied', (redis) => redis.ask('FLUSHALL'), () => {}],
-])
-    test(`Redis is ${name} under load: the bills are within the budget`, async (t) => {
+];
+
+for (const [name, lose, mend, tiers] of LOSSES.flatMap((loss) => [
+    [...loss, true],
+    [...loss, false],
+]))
+    test(`Redis is ${name} under load: the bills are within the budget (${tiers ? 'two tiers' : 'strict'})`, async (t) => {
         const K = 900;
         const redis = await Redis.start(t);
         const { gateways, mock } = await fleet(t, 4, redis.url, {
-            tiers: true,
+            tiers,
             small: EXACT,
             top: { budgets: usd(K + 500) },
             tenant: { budgets: usd(K) },
@@ -205,6 +210,30 @@ for (const [name, lose, mend] of [
         for (const what of Object.keys(counts))
             assert.ok(['served', 'budget', 'budget_contended', 'store_unavailable'].includes(what), what);
         assert.equal(await spentBy(gateways), K * EXACT_COST);
+    });
+
+for (const tiers of [true, false])
+    test(`a spent budget stays spent however often Redis is emptied (${tiers ? 'two tiers' : 'strict'})`, async (t) => {
+        const K = 200;
+        const redis = await Redis.start(t);
+        const { gateways, mock } = await fleet(t, 2, redis.url, {
+            tiers,
+            small: EXACT,
+            tenant: { budgets: usd(K) },
+        });
+        await until('it is spent', async () => {
+            await spendAll(gateways, { quiet: 3 });
+            return (await billed(mock)) === K * EXACT_COST;
+        });
+        const callers = gateways.flatMap((gateway) => [new Caller(gateway), new Caller(gateway)]);
+        for (let i = 0; i < 8; i++) {
+            const then = callers.map((caller) => caller.n);
+            await redis.ask('FLUSHALL');
+            await until('more calls', () => callers.every((caller, k) => caller.n > then[k] + 100));
+        }
+        const counts = sum(await Promise.all(callers.map((caller) => caller.stop())));
+        assert.equal(counts.served ?? 0, 0, JSON.stringify(counts));
+        assert.equal(await billed(mock), K * EXACT_COST);
     });
 
 test('a gateway that ends gives back what it does not use', async (t) => {

@@ -18,7 +18,7 @@
  *
  *     local    limits: this gateway's share of each, counted in the gateway's own store
  *              keys: what this gateway knows of them
- *              money: this gateway's share of each budget, by what it has spent itself
+ *              money: what this gateway holds of each budget
  *     open     yes
  *     closed   an error, reported as such: never as a limit of the client's
  *

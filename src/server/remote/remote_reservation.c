@@ -27,13 +27,12 @@ static enum remote_mode way_away(const struct remote_port *port, const struct re
     return enforced ? REMOTE_CLOSED : REMOTE_OPEN;
 }
 
-/* Open is a share without end: what is spent is sent to Redis when it is back. */
+/* What is spent is sent to Redis when it is back. */
 static enum tg_err reserve_away(struct remote_reservation *money, struct tg_money_answer *answer)
 {
     struct remote *remote = money->port->remote;
     tg_ms now = net_loop_now(money->port->loop);
     enum remote_mode way = way_away(money->port, money->terms, &money->call, now);
-    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
 
     memset(answer, 0, sizeof *answer);
     money->away = true;
@@ -41,7 +40,7 @@ static enum tg_err reserve_away(struct remote_reservation *money, struct tg_mone
     if (way == REMOTE_CLOSED)
         return TG_ERR_STORE;
     return remote_money_local(money->port->money, &money->call, remote_uses_blocks(money->terms),
-                              way == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer, &money->ticket);
+                              way == REMOTE_OPEN, now, answer, &money->ticket);
 }
 
 static void remote_reservation_do_answered(void *context, enum tg_err err,
@@ -98,9 +97,7 @@ void remote_reservation_settle(struct remote_reservation *money, tg_micro spent)
 static enum tg_err reservation_peek_away(struct remote_reservation_peek *peek,
                                          struct tg_money_answer *answer)
 {
-    struct remote *remote = peek->port->remote;
     tg_ms now = net_loop_now(peek->port->loop);
-    long long nodes = atomic_load_explicit(&remote->nodes, memory_order_relaxed);
 
     memset(answer, 0, sizeof *answer);
     peek->n = 0;
@@ -108,8 +105,7 @@ static enum tg_err reservation_peek_away(struct remote_reservation_peek *peek,
     if (peek->mode == REMOTE_CLOSED)
         return TG_ERR_STORE;
     return remote_money_peek_local(peek->port->money, &peek->call, remote_uses_blocks(peek->terms),
-                                   peek->mode == REMOTE_OPEN ? 0 : (size_t)nodes, now, answer,
-                                   peek->views, &peek->n);
+                                   peek->mode == REMOTE_OPEN, now, answer, peek->views, &peek->n);
 }
 
 static void reservation_peek_answered(void *context, enum tg_err err,

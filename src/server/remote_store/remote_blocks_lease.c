@@ -10,9 +10,9 @@
  * what was given back is lost, nor what was granted. Until then nothing else is asked for this
  * root, for five minutes at most.
  *
- * A slot of a cluster may be half-moved, for a moment, or for long where somebody has stopped on the
- * way: then no script with keys on both sides is run. Limits are leased one by one as long as that
- * lasts, without the key by which a command is known again: what is lost with a connection then
+ * A slot of a cluster may be half-moved for a moment, or for long where somebody has stopped on
+ * the way: then no script with keys on both sides is run. Limits are leased one by one as long as
+ * that lasts, without the key by which a command is known again: what is lost with a connection then
  * stays charged until it ends.
  */
 #include <assert.h>

@@ -221,7 +221,7 @@ static tg_micro used_of(const struct sum *sum)
 {
     tg_micro unacked = num_less(sum_total(sum), sum->acked);
 
-    if (sum->block.is_active && sum->block.is_heard)
+    if (sum->block.is_active && sum->block.is_heard && !sum->block.by_script)
         return num_add(sum->block.others_used, sum_used(sum));
     return num_add(num_add(sum->settled, unacked), num_max(sum->outstanding, sum->held));
 }
@@ -268,7 +268,7 @@ static void peek_blocks(const struct remote_money *money, struct remote_money_st
     const struct sum *sum;
 
     TAILQ_FOREACH(sum, &money->active, block.list) {
-        tg_micro used = sum_used(sum);
+        tg_micro used = sum->block.by_script ? 0 : sum_used(sum);
         stats->leased = num_add(stats->leased, num_max(sum->block.leased, used));
         stats->leased_used = num_add(stats->leased_used, used);
         stats->untold += sum->block.e > sum->block.held;

@@ -23,7 +23,8 @@
  * decides here as long as they last, and Redis is no part of that (remote_money_blocks.c,
  * remote_money_lease.c). Without, user, tenant and parents, which stand in one slot, are decided by
  * one script for each call, by the rules of tg_bank_reserve(); the budget of everyone, which is on
- * the way of all calls, is leased in either case.
+ * the way of all calls, is leased in either case. What a process had reserved that is not heard of
+ * any more becomes its block.
  *
  * Amounts and sums are exact up to TG_NUMBER_MAX micro-dollars, nine thousand million dollars; an
  * amount above that counts as that. docs/distributed.md has what is promised when something dies.
@@ -44,11 +45,13 @@ struct remote_money_ticket;
 
 struct remote_money_options {
     const char *prefix; /* first part of all keys; default "tg"; copied */
-    const char *node;   /* begins every lease id; 1 to 40 bytes, no other process has it; copied */
+    const char *
+        node; /* with the ledger, begins every lease id; 1 to 40 bytes, no other process has it; copied */
     uint64_t ledger;    /* ledger_id(); without a ledger that lasts: random */
     tg_ms timeout;      /* for a reservation, blocks included; 1 to 60000; default 200 */
-    tg_ms lease_ttl;    /* life of a reservation in Redis unless it is renewed, which happens three
-                           times as often; 100 to 3600000; default 60000 */
+    tg_ms lease_ttl;    /* of a reservation in Redis unless it is renewed, which happens three times
+                           as often: then it is in its process's block; 100 to 3600000; default
+                           60000 */
     tg_ms period;       /* between two rounds of renewals, repairs, blocks; default 250 */
     size_t max_windows; /* accounts times windows that are remembered; default 1048576 */
     bool shared;        /* an earlier process may settle through the ledger, until
@@ -162,23 +165,20 @@ void remote_money_settle(struct remote_money_ticket *ticket, tg_micro spent, tg_
 void remote_money_lower(void *money, const struct spending_account *account,
                         const struct tg_budget_metrics *budget, tg_micro micro);
 
-/* Without Redis: decides by this node's share. Where blocks decide, that is what it holds:
- * TG_ERR_STORE says that this is not enough, and that there may be more. Of other budgets the
- * node may use what was left when Redis was last heard, divided by `nodes`; or the amount
- * divided by `nodes` if it never was. The sums are sent when Redis is back. Not null iff
- * reserved. With `nodes` 0 it always is: for those who let everything through. TG_ERR_UNKNOWN,
- * TG_ERR_FULL, TG_ERR_MEMORY. */
+/* Without Redis: decides by what this process holds, which is nothing of budgets that blocks do not
+ * decide. TG_ERR_STORE says that this is not enough, and that there may be more: others may have it.
+ * The sums are sent when Redis is back. Not null iff reserved; with `open` it always is, for
+ * those who let everything through. TG_ERR_UNKNOWN, TG_ERR_FULL, TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
                                              const struct spending_call *call, bool blocks,
-                                             size_t nodes, tg_ms now,
-                                             struct tg_money_answer *answer,
+                                             bool open, tg_ms now, struct tg_money_answer *answer,
                                              struct remote_money_ticket **ticket);
 
 /* The answer of remote_money_local(), nothing is reserved; `views` has room for
  * REMOTE_MONEY_VIEWS. */
 TG_MUST_CHECK enum tg_err remote_money_peek_local(struct remote_money_port *port,
                                                   const struct spending_call *call, bool blocks,
-                                                  size_t nodes, tg_ms now,
+                                                  bool open, tg_ms now,
                                                   struct tg_money_answer *answer,
                                                   struct remote_money_view *views, size_t *n);
 

@@ -23,8 +23,8 @@ bool money_args_read(const struct redisReply *reply, size_t n, int64_t *numbers)
     if (redis_reply_is_error(reply) || redis_reply_n(reply) < n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        numbers[i] = redis_reply_integer(redis_reply_at(reply, i), -2);
-        if (numbers[i] < (i == 0 ? -1 : 0) || numbers[i] > TG_NUMBER_MAX)
+        numbers[i] = redis_reply_integer(redis_reply_at(reply, i), -3);
+        if (numbers[i] < (i == 0 ? -2 : 0) || numbers[i] > TG_NUMBER_MAX)
             return false;
     }
     return true;

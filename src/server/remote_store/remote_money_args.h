@@ -41,8 +41,8 @@ static inline void money_args_window(struct money_args *args, const struct sum *
     args->keys[args->n_keys++] = sum_set_key(sum);
 }
 
-/* The whole numbers of a reply, n of them at least: a verdict that may be -1, and others that may
- * not be negative. False: it is no such reply. */
+/* The whole numbers of a reply, n of them at least: a verdict that may be -1 or -2, and others that
+ * may not be negative. False: it is no such reply. */
 bool money_args_read(const struct redisReply *reply, size_t n, int64_t *numbers);
 
 #endif

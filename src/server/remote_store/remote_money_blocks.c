@@ -141,6 +141,7 @@ static void touch(struct remote_money *money, const struct remote_money_ticket *
     for (size_t i = 0; i < claim->block_windows; i++) {
         struct sum *sum = claim->windows[i].sum;
         sum->block.amount = windows[i].amount;
+        sum->block.by_script = false;
         sum->block.touched_at = now;
         sum->block.recent = num_max(sum->block.recent, claim->money);
         sum->block.largest = num_max(sum->block.largest, claim->money);

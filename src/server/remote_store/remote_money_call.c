@@ -7,16 +7,13 @@
  *
  * Nobody waits longer than the time limit, blocks and script together. What is decided after that
  * is an orphan's: a yes, or an answer that was lost on the way, ends as a settlement of 0 does.
- * Notes of an end that do not arrive are sent again, ENDINGS_MAX of them at most; beyond that the
- * reservation ends by its time. The sums do not depend on them.
+ * Notes of an end that do not arrive are sent again until they do: as many as calls were in flight.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
 #include "server/remote_store/remote_money_internal.h"
-
-enum { ENDINGS_MAX = 4096 }; /* for each port */
 
 static void remote_money_call_count(_Atomic uint64_t *counter)
 {
@@ -44,7 +41,6 @@ void money_claim_end(struct remote_money_ticket *claim)
 /* It is nobody's any more: what it may have in Redis is given back, what it settled is told. */
 static void retire(struct remote_money_ticket *claim)
 {
-    struct claim_list *endings = &claim->port->lists[MONEY_CLAIM_ENDING];
     struct remote_money *money = claim->port->money;
 
     pthread_mutex_lock(&money->lock);
@@ -58,8 +54,6 @@ static void retire(struct remote_money_ticket *claim)
     money_claim_move(claim, MONEY_CLAIM_ENDING);
     if (!claim->in_flight)
         money_claim_end(claim);
-    if (endings->n > ENDINGS_MAX && !TAILQ_FIRST(&endings->claims)->in_flight)
-        money_claim_free(TAILQ_FIRST(&endings->claims));
 }
 
 void money_claim_discard(struct remote_money_ticket *claim)
@@ -180,10 +174,27 @@ static void grant(struct remote_money_ticket *claim, tg_micro reserved, unsigned
         (struct tg_money_answer){.reservation = 1, .reserved = reserved, .would_deny = would_deny};
 }
 
+/* Nothing is leased where the script decides, but blocks are heard of: those of the dead count, and
+ * their sums are told again if Redis forgets them. */
+static void note_windows(struct remote_money_ticket *claim)
+{
+    struct remote_money *money = claim->port->money;
+
+    pthread_mutex_lock(&money->lock);
+    for (size_t i = claim->block_windows; i < claim->n_windows; i++) {
+        struct sum *sum = claim->windows[i].sum;
+        sum->block.by_script = true;
+        sum->block.touched_at = money_port_now(claim->port);
+        money_block_activate(money, sum);
+    }
+    pthread_mutex_unlock(&money->lock);
+}
+
 /* Blocks of everyone's have been taken, or there are no such budgets. */
 static void ask_root(struct remote_money_ticket *claim)
 {
     if (money_claim_has_root(claim)) {
+        note_windows(claim);
         money_claim_move(claim, MONEY_CLAIM_ASKED);
         money_claim_send_reserve(claim, reserve_answered);
         return;
@@ -505,83 +516,69 @@ void money_claim_renew(struct remote_money_ticket *claim)
 
 /* ---- Without Redis ---- */
 
-/* What this process may use by itself of each budget that blocks do not decide, and what it has
- * used since Redis was heard. */
-static void shares_of(const struct remote_money_ticket *claim, size_t nodes,
-                      struct claim_budget *budgets, struct rule_state *states)
+/* What this process may use by itself: what it holds, and no more, for others may have the rest.
+ * Where blocks do not decide, that is what its calls have reserved. */
+static void held_of(const struct remote_money_ticket *claim, struct claim_budget *budgets,
+                    struct rule_state *states)
 {
-    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++) {
+    for (size_t i = 0; i < claim->n_budgets; i++) {
         const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
-        tg_micro settled = sum->known ? sum->settled : 0;
+        bool block = i < claim->block_budgets;
         budgets[i] = claim->budgets[i];
-        states[i].settled = num_less(sum_total(sum), sum->known ? sum->acked : 0);
-        states[i].outstanding = sum->held;
-        budgets[i].amount = num_less(budgets[i].amount, settled) / (int64_t)nodes;
+        budgets[i].amount =
+            num_max(block ? sum->block.leased : 0, num_add(sum_total(sum), sum->held));
+        states[i] = (struct rule_state){sum_total(sum), block ? sum->block.held : sum->held};
     }
 }
 
-/* The same where blocks decide: what it holds, and no more, for the others may have the rest. */
-static void blocks_of(const struct remote_money_ticket *claim, struct claim_budget *budgets,
-                      struct rule_state *states)
+/* Budgets that the script decides, without it. False: they are not spent for all that is known, and
+ * others may have what is left. */
+static bool decide_root_local(const struct remote_money_ticket *claim,
+                              struct tg_money_answer *answer)
 {
-    for (size_t i = 0; i < claim->block_budgets; i++) {
-        const struct sum *sum = claim->windows[claim->budgets[i].window].sum;
-        budgets[i] = claim->budgets[i];
-        budgets[i].amount = num_max(sum->block.leased, sum_used(sum));
-        states[i] = (struct rule_state){sum_total(sum), sum->block.held};
-    }
-}
+    const struct claim_budget *budgets = claim->budgets + claim->block_budgets;
+    size_t n = claim->n_budgets - claim->block_budgets, enforced = 0;
+    struct rule_state states[MONEY_WINDOWS_MAX] = {0};
+    struct rule_answer said;
 
-/* Whether Redis has ever said what was left of each budget of which a share would be taken. Where
- * it has not, others may have all of it. */
-static bool shares_are_known(const struct remote_money_ticket *claim)
-{
-    for (size_t i = claim->block_budgets; i < claim->n_budgets; i++)
-        if (!claim->budgets[i].shadow && !claim->windows[claim->budgets[i].window].sum->known)
-            return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct sum *sum = claim->windows[budgets[i].window].sum;
+        tg_micro unacked = num_less(sum_total(sum), sum->acked);
+        states[i].settled = num_max(num_add(sum->settled, unacked), sum_total(sum));
+        enforced += !budgets[i].shadow;
+    }
+    money_rule_ask(budgets, states, n, money_rule_need(claim), &said);
+    answer->would_deny += said.would_deny;
+    if (said.binding == n)
+        return enforced == 0;
+    money_rule_refuse(budgets, states, &said, answer);
     return true;
 }
 
 /* The lock is held. A claim that only looks holds nothing. */
-static enum tg_err decide_local(struct remote_money_ticket *claim, size_t nodes,
+static enum tg_err decide_local(struct remote_money_ticket *claim, bool open,
                                 struct tg_money_answer *answer)
 {
-    struct claim_budget budgets[MONEY_WINDOWS_MAX];
-    struct rule_state states[MONEY_WINDOWS_MAX];
-    struct rule_answer said = {.least = TG_NUMBER_MAX};
     tg_micro money = claim->money, most = TG_NUMBER_MAX;
 
-    if (nodes > 0) {
-        claim->answer = (struct tg_money_answer){.reservation = 1};
-        if (!money_blocks_allow(claim, &most) || !shares_are_known(claim))
-            return TG_ERR_STORE;
-        if (claim->answer.reservation == 0) {
-            *answer = claim->answer;
-            return TG_OK;
-        }
-        shares_of(claim, nodes, budgets, states);
-        money_rule_ask(budgets + claim->block_budgets, states + claim->block_budgets,
-                       claim->n_budgets - claim->block_budgets, money_rule_need(claim), &said);
-        if (said.least < money_rule_need(claim)) {
-            money_rule_refuse(budgets + claim->block_budgets, states + claim->block_budgets, &said,
-                              answer);
-            answer->amount = claim->budgets[claim->block_budgets + said.binding].amount;
-            answer->used = num_less(answer->amount, num_max(said.least, 0));
-            return TG_OK;
-        }
-        money = num_min(money, num_min(most, said.least));
-    }
+    claim->answer = (struct tg_money_answer){.reservation = 1};
+    if (!open && (!money_blocks_allow(claim, &most) ||
+                  (claim->answer.reservation != 0 && !decide_root_local(claim, &claim->answer))))
+        return TG_ERR_STORE;
+    *answer = claim->answer;
+    if (answer->reservation == 0)
+        return TG_OK;
     if (!money_claim_fits(claim))
         return TG_ERR_FULL;
+    money = num_min(money, most);
     if (!claim->peek)
         money_claim_hold(claim, money, money);
-    *answer = (struct tg_money_answer){
-        .reservation = 1, .reserved = money, .would_deny = said.would_deny};
+    answer->reserved = money;
     return TG_OK;
 }
 
 enum tg_err remote_money_local(struct remote_money_port *port, const struct spending_call *call,
-                               bool blocks, size_t nodes, tg_ms now, struct tg_money_answer *answer,
+                               bool blocks, bool open, tg_ms now, struct tg_money_answer *answer,
                                struct remote_money_ticket **ticket)
 {
     struct remote_money_ticket *claim;
@@ -593,7 +590,7 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
         return err;
     net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     pthread_mutex_lock(&port->money->lock);
-    err = decide_local(claim, nodes, answer);
+    err = decide_local(claim, open, answer);
     if (!err && answer->reservation != 0)
         for (size_t i = 0; i < claim->block_windows; i++)
             money_block_activate(port->money, claim->windows[i].sum);
@@ -610,7 +607,7 @@ enum tg_err remote_money_local(struct remote_money_port *port, const struct spen
 }
 
 enum tg_err remote_money_peek_local(struct remote_money_port *port,
-                                    const struct spending_call *call, bool blocks, size_t nodes,
+                                    const struct spending_call *call, bool blocks, bool open,
                                     tg_ms now, struct tg_money_answer *answer,
                                     struct remote_money_view *views, size_t *n)
 {
@@ -624,11 +621,10 @@ enum tg_err remote_money_peek_local(struct remote_money_port *port,
     net_timer_init(&claim->timer, remote_money_call_timed_out, claim);
     claim->peek = true;
     pthread_mutex_lock(&port->money->lock);
-    err = decide_local(claim, nodes, answer);
+    err = decide_local(claim, open, answer);
     *n = views_of(claim, views);
-    if (nodes > 0) {
-        blocks_of(claim, budgets, states);
-        shares_of(claim, nodes, budgets, states);
+    if (!open) {
+        held_of(claim, budgets, states);
         for (size_t i = 0; i < *n; i++) {
             views[i].amount = budgets[i].amount;
             views[i].settled = states[i].settled;

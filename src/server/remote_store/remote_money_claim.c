@@ -178,8 +178,9 @@ enum tg_err money_claim_new(struct remote_money_port *port, const struct spendin
     made->at = now;
     made->state = MONEY_CLAIM_STATES;
     uint64_t number = atomic_fetch_add_explicit(&port->money->leases, 1, memory_order_relaxed);
-    made->lease_n = (size_t)snprintf(made->lease, sizeof made->lease, "%s.%llx", port->money->node,
-                                     (unsigned long long)number);
+    made->lease_n =
+        (size_t)snprintf(made->lease, sizeof made->lease, "%s.%s.%llx", port->money->ledger,
+                         port->money->node, (unsigned long long)number);
     money_claim_move(made, MONEY_CLAIM_READY);
     *claim = made;
     return TG_OK;
@@ -258,7 +259,7 @@ static void put_head(struct money_args *args, const struct remote_money *money)
 }
 
 /* The windows of the root, each with what this node reports about it. */
-static void put_windows(struct money_args *args, struct remote_money_ticket *claim)
+static void put_windows(struct money_args *args, struct remote_money_ticket *claim, bool epochs)
 {
     struct remote_money *money = claim->port->money;
     tg_ms now = money_port_now(claim->port);
@@ -270,6 +271,8 @@ static void put_windows(struct money_args *args, struct remote_money_ticket *cla
         money_args_window(args, window->sum);
         money_args_number(args, window->told.sent);
         money_args_number(args, money_sum_keep(window->sum, now));
+        if (epochs)
+            money_args_number(args, window->sum->block.epoch);
     }
     pthread_mutex_unlock(&money->lock);
 }
@@ -298,7 +301,7 @@ void money_claim_send_reserve(struct remote_money_ticket *claim,
                       claim->block_windows > 0 && !claim->peek ? claim->taken : claim->money);
     money_args_number(&args, claim->up_to);
     money_args_number(&args, claim->peek);
-    put_windows(&args, claim);
+    put_windows(&args, claim, true);
     for (size_t i = claim->block_budgets; i < claim->n_budgets; i++) {
         money_args_number(&args, (int64_t)(claim->budgets[i].window - claim->block_windows) + 1);
         money_args_number(&args, claim->budgets[i].amount);
@@ -318,7 +321,7 @@ void money_claim_send_note(struct remote_money_ticket *claim, tg_micro money,
     money_args_text(&args, claim->lease, claim->lease_n);
     money_args_number(&args, claim->port->money->lease_ttl);
     money_args_number(&args, money);
-    put_windows(&args, claim);
+    put_windows(&args, claim, false);
     claim->renewed_at = money_port_now(claim->port);
     send(claim, &script_money_note, &args, answered);
 }
@@ -341,6 +344,21 @@ static void hear_windows(struct remote_money_ticket *claim, const int64_t *numbe
     }
     if (loss)
         money_repair(money);
+    pthread_mutex_unlock(&money->lock);
+}
+
+/* What this process holds in the windows that the script decides, and remembers of others there,
+ * has to be told: Redis has forgotten some, or took this process for dead. */
+static void call_for_blocks(struct remote_money_ticket *claim)
+{
+    struct remote_money *money = claim->port->money;
+
+    pthread_mutex_lock(&money->lock);
+    for (size_t i = claim->block_windows; i < claim->n_windows; i++) {
+        struct sum *sum = claim->windows[i].sum;
+        money_block_activate(money, sum);
+        sum->block.retold = money->retell - 1;
+    }
     pthread_mutex_unlock(&money->lock);
 }
 
@@ -374,7 +392,9 @@ bool money_claim_read_reserve(struct remote_money_ticket *claim, const struct re
         numbers[3] > budgets)
         return false;
     hear_windows(claim, numbers + RESERVE_HEAD);
-    *err = numbers[0] < 0 ? TG_ERR_FULL : TG_OK;
+    *err = numbers[0] == -1 ? TG_ERR_FULL : numbers[0] < 0 ? TG_ERR_STORE : TG_OK;
+    if (*err == TG_ERR_STORE)
+        call_for_blocks(claim);
     *answer = (struct tg_money_answer){.reservation = numbers[0] == 1, .reserved = numbers[1]};
     if (numbers[0] == 0)
         read_refusal(claim, numbers, answer);
@@ -390,6 +410,8 @@ bool money_claim_read_note(struct remote_money_ticket *claim, const struct redis
     if (!money_args_read(reply, NOTE_HEAD + WINDOW_NUMBERS * windows, numbers))
         return false;
     hear_windows(claim, numbers + NOTE_HEAD);
+    if (numbers[0] == 2)
+        call_for_blocks(claim);
     return true;
 }
 

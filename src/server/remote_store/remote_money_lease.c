@@ -153,7 +153,8 @@ static bool wants_now(const struct remote_money *money, const struct sum *sum, t
         now - block->asked_at >= (money->leaving ? 0 : TELL_MS))
         return true;
     tg_ms every = is_near_the_end(sum) ? NEAR_MS : REFRESH_MS;
-    return (block->leased > 0 || block->is_watched) && now - block->asked_at >= every;
+    bool matters = block->leased > 0 || block->is_watched || now - block->touched_at < IDLE_MS;
+    return matters && now - block->asked_at >= every;
 }
 
 /* Whether something is to be asked for a window. `tick`: in its regular turn. */

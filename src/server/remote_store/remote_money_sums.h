@@ -41,6 +41,7 @@ struct sum_block {
     bool is_short;         /* the last answer gave less than was needed */
     bool gives_back;       /* an ask that lowers `leased` is in flight, and no other */
     bool is_watched;       /* a call was refused by what is known here */
+    bool by_script;        /* calls are decided by Redis itself: nothing is leased */
     bool takes_over;       /* what earlier processes of this ledger held is to be dropped */
     unsigned in_flight;    /* asks */
     tg_micro amount;       /* the least that is enforced; TG_NUMBER_MAX: nothing is */

@@ -140,12 +140,14 @@ end
 
 -- Earlier processes of this ledger have ended, and it has said what they spent.
 local function drop_predecessors(window)
-    local gone = {}
+    local gone, leases = {}, {}
     for field in pairs(window.fields) do
         local kind, id = string.sub(field, 1, 2), string.sub(field, 3)
-        if (kind == 'e:' or kind == 'g:') and id ~= me and
-            (id == ledger or string.sub(id, 1, #ledger + 1) == ledger .. '.') then
+        local is_ours = id == ledger or string.sub(id, 1, #ledger + 1) == ledger .. '.'
+        if (kind == 'e:' or kind == 'g:') and id ~= me and is_ours then
             gone[id] = true
+        elseif kind == 'h:' and is_ours and string.sub(id, 1, #me + 1) ~= me .. '.' then
+            leases[#leases + 1] = id
         end
     end
     for id in pairs(gone) do
@@ -154,6 +156,11 @@ local function drop_predecessors(window)
         end
         redis.call('HDEL', window.hash, 'e:' .. id, 'q:' .. id, 'p:' .. id, 'g:' .. id, 't:' .. id)
         window.fields['e:' .. id], window.fields['g:' .. id] = nil, nil
+    end
+    for _, lease in ipairs(leases) do -- what is in the set finds nothing here when it ends
+        window.outstanding = window.outstanding - number_of(window, 'h:' .. lease)
+        set(window, 'o', window.outstanding)
+        redis.call('HDEL', window.hash, 'h:' .. lease)
     end
 end
 

@@ -4,19 +4,23 @@
 --     ARGV  now (ms; 0: Redis's), ledger, lease (empty: none), ttl (ms),
 --           money of the lease (-1: it has ended),
 --           for each window: told by the ledger, how long to keep it (ms)
---     reply 1, for each window: of the ledger before, settled, outstanding
+--     reply 1 (2: Redis did not know the lease), for each window: of the ledger before, settled, outstanding
 --
--- Said twice it does nothing more. A lease that Redis has forgotten is put back while it stands.
+-- Said twice it does nothing more. A lease that Redis has forgotten is put back while it stands. One that had
+-- ended by time is in the block of its process, which has to say what it holds (money_block.lua).
 -- include: money_window.lua
 
 local now = time_of(ARGV[1])
 local ledger, lease = ARGV[2], ARGV[3]
 local money = tonumber(ARGV[5])
-local windows = {}
+local windows, known = {}, 1
 
 for i = 1, #KEYS / 2 do
     local told, keep = tonumber(ARGV[4 + 2 * i]), tonumber(ARGV[5 + 2 * i])
     local window = window_read(KEYS[2 * i - 1], KEYS[2 * i], ledger, lease, told, keep, now)
+    if lease ~= '' and not window.held then
+        known = 2
+    end
     if money >= 0 and lease ~= '' then
         window_hold(window, lease, money, now + tonumber(ARGV[4]))
     else
@@ -27,4 +31,4 @@ for i = 1, #KEYS / 2 do
     end
     windows[i] = window
 end
-return reply_with({1}, windows)
+return reply_with({known}, windows)

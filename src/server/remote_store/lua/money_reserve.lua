@@ -2,9 +2,10 @@
 --
 --     KEYS  for each window its hash and its set
 --     ARGV  now (ms; 0: Redis's), ledger, lease, ttl (ms), money, up_to, look (1: reserve nothing),
---           for each window: told by the ledger, how long to keep it (ms),
+--           for each window: told by the ledger, how long to keep it (ms), the epoch that the process knows,
 --           for each budget from the top: number of its window, amount, shadow
---     reply 1: reserved, 0: refused, -1: more is outstanding than can be counted;
+--     reply 1: reserved, 0: refused, -1: more is outstanding than can be counted, -2: the server has forgotten
+--           something, and nothing is granted before all have told what they have (money_block.lua);
 --           how much, contended, the budget that refuses (0: none), would_deny,
 --           for each window: of the ledger before, settled, outstanding
 --
@@ -17,13 +18,14 @@ local ledger, lease = ARGV[2], ARGV[3]
 local ends_at = now + tonumber(ARGV[4])
 local money = tonumber(ARGV[5])
 local need = (ARGV[6] == '1' or money == 0) and 1 or money
-local windows = {}
+local windows, forgot = {}, false
 local at = 7
 
 for i = 1, #KEYS / 2 do
-    local told, keep = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+    local told, keep, epoch = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
     windows[i] = window_read(KEYS[2 * i - 1], KEYS[2 * i], ledger, lease, told, keep, now)
-    at = at + 2
+    forgot = forgot or windows[i].is_quiet or (epoch > 0 and windows[i].epoch ~= epoch)
+    at = at + 3
 end
 
 local function hold_all(amount)
@@ -35,6 +37,10 @@ end
 
 if windows[1].held and ARGV[7] ~= '1' then
     return reply_with({1, hold_all(windows[1].held), 0, 0, 0}, windows)
+end
+
+if forgot and ARGV[7] ~= '1' then
+    return reply_with({-2, 0, 0, 0, 0}, windows)
 end
 
 local least, binding, contended, would_deny = MAX, 0, 0, 0

@@ -4,11 +4,14 @@
 --
 --     l:LEDGER   what was ever settled here through that ledger; only grows
 --     s          the sum of these
---     h:LEASE    what that lease has reserved
+--     h:LEASE    what that lease has reserved; LEASE is LEDGER.PROCESS.NUMBER
 --     o          the sum of these and of all blocks: see money_block.lua
 --
--- The set has the leases, by the time at which they end. Each script first drops the leases of a
--- window that have ended: their node has died, or has lost touch for longer than a lease lives.
+-- The set has the leases, by the time at which they end unless they are renewed. Each script first looks for
+-- leases of a window that have ended: their process has died, or has lost touch for longer than a lease
+-- lives. Calls in flight are billed whoever has died, so what such a lease has reserved becomes a part of the
+-- block of its process, and ends as blocks do: by the word of the process, or of its ledger. (Earlier
+-- programs did not say whose a lease is: theirs are dropped.)
 --
 -- Numbers are whole and at most 2^53-1, so that doubles hold them exactly. They are given to
 -- redis.call() as numbers, which writes them out whole; never joined to text, which would not.
@@ -18,8 +21,10 @@
 
 local MAX = 9007199254740991
 
--- Dropped at once; more wait for the next script. One node's death must not stop all others.
+-- Looked for at once; more wait for the next script. One node's death must not stop all others.
 local DROPS = 500
+
+local OWNER = '^(' .. string.rep('%x', 16) .. '%..+)%.%x+$'
 
 local function time_of(given)
     if given ~= '0' then
@@ -34,15 +39,24 @@ local function window_drop(hash, set, now)
     if #gone == 0 then
         return
     end
-    local fields, sum = {}, 0
+    local fields, dropped, kept = {}, 0, 0
     for i, lease in ipairs(gone) do
         fields[i] = 'h:' .. lease
     end
-    for _, money in ipairs(redis.call('HMGET', hash, unpack(fields))) do
-        sum = sum + (tonumber(money) or 0)
+    for i, money in ipairs(redis.call('HMGET', hash, unpack(fields))) do
+        local owner = string.match(gone[i], OWNER)
+        if money and owner then
+            redis.call('HINCRBY', hash, 'e:' .. owner, money)
+            kept = kept + money
+        else
+            dropped = dropped + (tonumber(money) or 0)
+        end
     end
-    if sum > 0 then
-        redis.call('HINCRBY', hash, 'o', -sum)
+    if kept > 0 then
+        redis.call('HINCRBY', hash, 'b', kept)
+    end
+    if dropped > 0 then
+        redis.call('HINCRBY', hash, 'o', -dropped)
     end
     redis.call('HDEL', hash, unpack(fields))
     redis.call('ZREM', set, unpack(gone))
@@ -60,7 +74,7 @@ end
 
 local function window_read(hash, set, ledger, lease, told, keep, now)
     window_drop(hash, set, now)
-    local found = redis.call('HMGET', hash, 's', 'o', 'l:' .. ledger, 'h:' .. lease)
+    local found = redis.call('HMGET', hash, 's', 'o', 'l:' .. ledger, 'h:' .. lease, 'epoch', 'quiet')
     local window = {
         hash = hash,
         set = set,
@@ -69,6 +83,8 @@ local function window_read(hash, set, ledger, lease, told, keep, now)
         outstanding = tonumber(found[2]) or 0,
         before = tonumber(found[3]) or 0,
         held = tonumber(found[4]), -- nil: the lease has nothing here
+        epoch = tonumber(found[5]) or 0,
+        is_quiet = (tonumber(found[6]) or 0) > now,
         fresh = not found[2],
     }
     window_tell(window, ledger, told, keep)

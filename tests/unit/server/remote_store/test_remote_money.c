@@ -161,9 +161,60 @@ static void a_reservation_whose_answer_was_lost_is_given_back(void **state)
     close_nodes(nodes, 2);
 }
 
-static void a_node_that_dies_gives_back_what_it_held(void **state)
+/* The first node owns the loop: it goes on for the others. */
+static void die(struct money_node *node)
+{
+    remote_kit_cut(&node->kit);
+    remote_money_port_free(node->port);
+    remote_money_free(node->money);
+    spending_free(node->spending);
+    node->port = NULL;
+}
+
+static tg_ms pass(struct money_node *node, tg_ms now)
+{
+    atomic_store(&node->money->latest, now);
+    net_loop_turn(node->kit.loop, true);
+    return now;
+}
+
+static void note_block(void *context, struct slice window, struct slice process, tg_micro micro,
+                       tg_ms asked_at)
+{
+    (void)window;
+    (void)asked_at;
+    assert_true(slice_equal(process, SLICE("00000000000000a0.n0")));
+    *(tg_micro *)context += micro;
+}
+
+static void what_a_dead_node_held_can_be_written_off(void **state)
 {
     struct money_node nodes[2];
+    struct spending_call what = money_what(SOLO, NULL, 10000);
+    tg_ms now = NOW + 2 * HOUR;
+    tg_micro seen = 0, micro;
+    (void)state;
+
+    open_nodes(nodes, 2);
+    assert_non_null(money_reserve(&nodes[0], SOLO, 6000).ticket);
+    die(&nodes[0]);
+    assert_true(money_must(&nodes[1], &what, now).answer.contended);
+    for (; seen == 0; now = pass(&nodes[1], now + 10))
+        remote_money_each_block(nodes[1].money, note_block, &seen);
+    assert_int_equal(seen, 6000);
+    size_t n = remote_money_write_off(nodes[1].money, SLICE("00000000000000a0.n0"), &micro);
+    assert_int_equal(n, 1);
+    assert_int_equal(micro, 6000);
+    while (money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o") > 0)
+        now = pass(&nodes[1], now + 10);
+    assert_non_null(money_must(&nodes[1], &what, now).ticket);
+    close_nodes(nodes, 2);
+}
+
+/* Its calls in flight are billed, whatever became of it. */
+static void what_a_dead_node_held_stays_until_its_ledger_has_told(void **state)
+{
+    struct money_node nodes[2], again;
     (void)state;
 
     open_nodes(nodes, 2);
@@ -173,12 +224,7 @@ static void a_node_that_dies_gives_back_what_it_held(void **state)
     settle(&spent, 4000);
     struct money_call other = money_reserve(&nodes[1], SOLO, 2000);
     assert_non_null(other.ticket);
-    /* The first node owns the loop: it goes on for the second. */
-    remote_kit_cut(&nodes[0].kit);
-    remote_money_port_free(nodes[0].port);
-    remote_money_free(nodes[0].money);
-    spending_free(nodes[0].spending);
-    nodes[0].port = NULL;
+    die(&nodes[0]);
 
     struct spending_call what = money_what(SOLO, NULL, 9000);
     struct money_call call = money_must(&nodes[1], &what, NOW + HOUR - 1);
@@ -186,10 +232,19 @@ static void a_node_that_dies_gives_back_what_it_held(void **state)
     assert_true(call.answer.contended);
     /* Its own is renewed meanwhile, that of the dead is not. */
     money_until(&nodes[1], !other.ticket->in_flight && other.ticket->renewed_at > NOW);
-    call = money_must(&nodes[1], &what, NOW + HOUR);
+    call = money_must(&nodes[1], &what, NOW + 3 * HOUR / 2);
+    assert_null(call.ticket);
+    assert_true(call.answer.contended);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 8000);
+
+    money_node_open(&again, nodes[0].kit.loop, &server, money_books(NULL, &world, NOW), "n2", 0xa0);
+    struct tg_problem problem;
+    assert_true(remote_money_adopt(again.money, NOW + 3 * HOUR / 2, &problem));
+    money_until(&again, money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o") == 2000);
+    call = money_must(&nodes[1], &what, NOW + 3 * HOUR / 2);
     assert_non_null(call.ticket);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s"), 4000);
-    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 11000);
+    money_node_kill(&again);
     money_node_kill(&nodes[1]);
     net_loop_free(nodes[0].kit.loop);
 }
@@ -262,17 +317,21 @@ static void the_table_is_bounded_and_makes_room(void **state)
     world.tree.n_budgets = 0;
     money_options(&options, "n", 1);
     options.max_windows = 10;
-    options.period = HOUR; /* what is told beside calls is pinned meanwhile */
+    options.period = 1;
+    tg_ms now = NOW;
     money_node_open_with(&node, NULL, &server, money_books(NULL, &world, NOW), &options);
     for (int round = 1; round <= 2; round++)
         for (int i = 0; i < 40; i++) {
             char user[16];
             snprintf(user, sizeof user, "user%d", i);
             struct spending_call what = money_what(TEAM_A, user, 10);
-            struct money_call call = money_must(&node, &what, NOW);
+            struct money_call call = money_must(&node, &what, now);
             assert_int_equal(call.err, TG_OK);
             settle(&call, 10);
             assert_true(money_stats(&node).windows <= 10);
+            /* Where no call has come for a while, it is not heard of either. */
+            atomic_store(&node.money->latest, now += 3000);
+            money_until(&node, node.money->n_active == 0 && node.port->updates == 0);
         }
     /* Nobody was forgotten: what Redis knew of the ledger counts. */
     assert_int_equal(money_in_redis(&server, "{product}:u:team%3A%7Ba%7D:user7:", TG_PER_DAY, "s"),
@@ -299,12 +358,8 @@ static void a_redis_without_memory_is_an_error_and_changes_nothing(void **state)
     struct money_call held = money_reserve(&nodes[0], SOLO, 4000);
     struct money_call other = money_reserve(&nodes[1], SOLO, 500);
     net_redis_do(&server, "CONFIG SET maxmemory 1");
-    /* The others' lease has ended: to drop it must not be done by half either. */
-    remote_kit_cut(&nodes[1].kit);
-    remote_money_port_free(nodes[1].port);
-    remote_money_free(nodes[1].money);
-    spending_free(nodes[1].spending);
-    nodes[1].port = NULL;
+    /* The other's lease has ended by time: what becomes of it must not be done by half either. */
+    die(&nodes[1]);
     (void)other;
     struct money_call call = money_must(&nodes[0], &what, NOW + HOUR);
     assert_int_equal(call.err, TG_ERR_STORE);
@@ -312,7 +367,7 @@ static void a_redis_without_memory_is_an_error_and_changes_nothing(void **state)
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 4500);
     net_redis_do(&server, "CONFIG SET maxmemory 0");
     money_until(&nodes[0], nodes[0].port->lists[MONEY_CLAIM_ENDING].n == 0);
-    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 0);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 500);
     assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s"), 3000);
     close_nodes(nodes, 2);
 }
@@ -337,12 +392,13 @@ static void a_key_that_is_something_else_is_an_error(void **state)
     close_nodes(&node, 1);
 }
 
-static void a_share_of_what_was_left_is_decided_without_redis(void **state)
+/* Another node may have what is left, and hear Redis. */
+static void nothing_is_taken_without_redis_that_is_not_held(void **state)
 {
     struct money_node nodes[2];
     struct spending_call what = money_what(SOLO, NULL, 2000);
     struct tg_money_answer answer;
-    struct remote_money_ticket *tickets[3];
+    struct remote_money_ticket *ticket;
     (void)state;
 
     open_nodes(nodes, 2);
@@ -353,35 +409,28 @@ static void a_share_of_what_was_left_is_decided_without_redis(void **state)
     net_redis_kill(&server);
     call = money_must(&nodes[1], &what, NOW);
     assert_int_equal(call.err, TG_ERR_STORE);
-    /* 11000 were left when the second node last heard: half of that is its own. */
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(
-            remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[i]), TG_OK);
-        assert_non_null(tickets[i]);
-    }
-    assert_int_equal(
-        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
-    assert_null(tickets[2]);
-    assert_true(answer.contended);
-    remote_money_settle(tickets[0], 2000, NOW);
-    remote_money_settle(tickets[1], 1500, NOW);
-    assert_int_equal(
-        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
-    assert_non_null(tickets[2]);
-    remote_money_settle(tickets[2], 1999, NOW);
-    what.money = 2;
-    assert_int_equal(
-        remote_money_local(nodes[1].port, &what, false, 2, NOW, &answer, &tickets[2]), TG_OK);
-    assert_null(tickets[2]);
+    assert_int_equal(remote_money_local(nodes[1].port, &what, false, false, NOW, &answer, &ticket),
+                     TG_ERR_STORE);
+    assert_null(ticket);
+    /* What is spent for all that is known stays spent. */
+    what.money = 11001;
+    assert_int_equal(remote_money_local(nodes[1].port, &what, false, false, NOW, &answer, &ticket),
+                     TG_OK);
+    assert_null(ticket);
     assert_false(answer.contended);
     /* Who lets everything through still counts it. */
-    assert_int_equal(
-        remote_money_local(nodes[1].port, &what, false, 0, NOW, &answer, &tickets[2]), TG_OK);
-    remote_money_settle(tickets[2], 2, NOW);
+    assert_int_equal(remote_money_local(nodes[1].port, &what, false, true, NOW, &answer, &ticket),
+                     TG_OK);
+    remote_money_settle(ticket, 5501, NOW);
     assert_int_equal(money_stats(&nodes[1]).unacked_micro, 5501);
 
     net_redis_again(&server);
-    money_until(&nodes[0], money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s") == 9501);
+    for (tg_ms now = NOW; money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s") != 9501; now++) {
+        atomic_store(&nodes[0].money->latest, now);
+        atomic_store(&nodes[1].money->latest, now);
+        money_until(&nodes[0], redis_is_up(nodes[0].kit.redis, NULL) || now > NOW);
+        net_loop_turn(nodes[0].kit.loop, true);
+    }
     money_until(&nodes[0], money_stats(&nodes[1]).unacked == 0);
     close_nodes(nodes, 2);
 }
@@ -413,14 +462,15 @@ int main(void)
         cmocka_unit_test(a_yes_that_comes_after_a_cancel_is_given_back),
         cmocka_unit_test(no_answer_in_time_is_an_error_and_a_late_yes_is_given_back),
         cmocka_unit_test(a_reservation_whose_answer_was_lost_is_given_back),
-        cmocka_unit_test(a_node_that_dies_gives_back_what_it_held),
+        cmocka_unit_test(what_a_dead_node_held_stays_until_its_ledger_has_told),
+        cmocka_unit_test(what_a_dead_node_held_can_be_written_off),
         cmocka_unit_test(an_account_without_budgets_asks_nobody),
         cmocka_unit_test(settlements_belong_to_the_window_of_their_reservation),
         cmocka_unit_test(windows_that_are_long_over_are_forgotten),
         cmocka_unit_test(the_table_is_bounded_and_makes_room),
         cmocka_unit_test(a_redis_without_memory_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_key_that_is_something_else_is_an_error),
-        cmocka_unit_test(a_share_of_what_was_left_is_decided_without_redis),
+        cmocka_unit_test(nothing_is_taken_without_redis_that_is_not_held),
         cmocka_unit_test(what_is_left_counts_what_others_spent),
     };
 

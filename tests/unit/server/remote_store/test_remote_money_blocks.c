@@ -250,11 +250,11 @@ static void a_block_is_good_without_redis_and_nothing_else_is(void **state)
     assert_non_null(call.ticket);
     remote_money_settle(call.ticket, 100, now);
     assert_int_equal(
-        remote_money_local(node.port, &what, true, 1000, now + HOUR, &answer, &ticket), TG_OK);
+        remote_money_local(node.port, &what, true, false, now + HOUR, &answer, &ticket), TG_OK);
     assert_non_null(ticket);
     remote_money_settle(ticket, 0, now);
     assert_int_equal(
-        remote_money_local(node.port, &more, true, 1, now + HOUR, &answer, &ticket),
+        remote_money_local(node.port, &more, true, false, now + HOUR, &answer, &ticket),
         TG_ERR_STORE);
     call = money_must(&node, &more, now + HOUR);
     assert_int_equal(call.err, TG_ERR_STORE);

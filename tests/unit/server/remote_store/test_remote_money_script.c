@@ -83,8 +83,9 @@ static size_t run(struct eval *eval, long long *numbers)
 }
 
 /* Two windows with a budget each. */
-static long long reserve_told(const char *lease, const char *ledger, long long now, long long money,
-                              bool up_to, long long amount, long long told, long long *numbers)
+static long long reserve_known(const char *lease, const char *ledger, long long now,
+                               long long money, bool up_to, long long amount, long long told,
+                               long long epoch, long long *numbers)
 {
     struct eval eval;
 
@@ -99,6 +100,7 @@ static long long reserve_told(const char *lease, const char *ledger, long long n
     for (int i = 0; i < 2; i++) {
         number(&eval, told);
         number(&eval, 100000);
+        number(&eval, i == 0 ? epoch : 0);
     }
     for (int i = 1; i <= 2; i++) {
         number(&eval, i);
@@ -107,6 +109,12 @@ static long long reserve_told(const char *lease, const char *ledger, long long n
     }
     assert_int_equal(run(&eval, numbers), 11);
     return numbers[0];
+}
+
+static long long reserve_told(const char *lease, const char *ledger, long long now, long long money,
+                              bool up_to, long long amount, long long told, long long *numbers)
+{
+    return reserve_known(lease, ledger, now, money, up_to, amount, told, 0, numbers);
 }
 
 static long long reserve(const char *lease, const char *ledger, long long now, long long money,
@@ -491,6 +499,69 @@ static void what_a_server_forgot_is_told_again_of_the_dead_too(void **state)
     assert_int_equal(field("s"), 170);
 }
 
+#define DEAD "00000000000000aa" /* a ledger; its process is "n" */
+
+/* Calls of the dead are billed: their money is its block, until the ledger has told. */
+static void a_lease_that_ends_by_time_is_in_the_block_of_its_process(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve(DEAD ".n.1", DEAD, 1, 400, false, 1000, numbers), 1);
+    assert_int_equal(reserve(DEAD ".n.2", DEAD, 500, 300, false, 1000, numbers), 1);
+    assert_int_equal(reserve("x", "l2", 1001, 301, false, 1000, numbers), 0);
+    assert_int_equal(numbers[2], 1); /* contended */
+    assert_int_equal(field("e:" DEAD ".n"), 400);
+    assert_int_equal(field("b"), 400);
+    assert_int_equal(field("o"), 700);
+    assert_int_equal(reserve("x", "l2", 100000, 300, false, 1000, numbers), 1);
+    assert_int_equal(field("e:" DEAD ".n"), 700);
+    /* The next process with that ledger drops it, and what has not ended yet. */
+    assert_int_equal(reserve(DEAD ".n.3", DEAD, 100000, 100, false, 2000, numbers), 1);
+    BLOCK_OF(numbers, .ledger = DEAD, .number = 1, .told = 650, .alone = true);
+    assert_int_equal(field("b"), 0);
+    assert_int_equal(field("o"), 300);
+    assert_int_equal(field("s"), 650);
+}
+
+/* It was not dead: it says what it holds, and its lease stands again. */
+static void whose_lease_has_ended_by_time_hears_of_it(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve(DEAD ".p.1", DEAD, 1, 400, false, 1000, numbers), 1);
+    note(DEAD ".p.1", DEAD, 900, 400, 0, numbers);
+    assert_int_equal(numbers[0], 1);
+    note(DEAD ".p.1", DEAD, 5000, 400, 0, numbers);
+    assert_int_equal(numbers[0], 2);
+    assert_int_equal(field("o"), 800);
+    BLOCK_OF(numbers, .ledger = DEAD, .number = 1);
+    assert_int_equal(field("e:" DEAD ".p"), 0);
+    assert_int_equal(field("o"), 400);
+}
+
+static void nothing_is_reserved_while_money_may_be_forgotten(void **state)
+{
+    long long numbers[16];
+    (void)state;
+
+    net_redis_do(&server, "FLUSHALL");
+    BLOCK_OF(numbers, .ledger = "l1", .number = 1);
+    long long epoch = field("epoch");
+    assert_int_equal(reserve_known("x", "l1", 1, 1, false, 1000, 0, epoch, numbers), 1);
+    net_redis_do(&server, "FLUSHALL");
+    assert_int_equal(reserve_known("x", "l1", 1, 1, false, 1000, 0, epoch, numbers), -2);
+    BLOCK_OF(numbers, .ledger = "l1", .number = 2, .now = 10, .epoch = epoch,
+             .memory = "l l2 0 999;");
+    assert_true(field("quiet") > 10);
+    assert_int_equal(reserve("x", "l3", 11, 1, false, 1000, numbers), -2);
+    assert_int_equal(reserve("x", "l3", field("quiet"), 2, false, 1000, numbers), 0);
+    assert_int_equal(reserve("x", "l3", field("quiet"), 1, false, 1000, numbers), 1);
+}
+
 /* Reservations without blocks stand beside them. */
 static void a_block_is_outstanding_for_those_who_have_none(void **state)
 {
@@ -537,6 +608,9 @@ int main(void)
         cmocka_unit_test(a_block_ends_by_the_word_of_its_ledger_alone),
         cmocka_unit_test(what_a_server_forgot_is_told_again_of_the_dead_too),
         cmocka_unit_test(a_block_is_outstanding_for_those_who_have_none),
+        cmocka_unit_test(a_lease_that_ends_by_time_is_in_the_block_of_its_process),
+        cmocka_unit_test(whose_lease_has_ended_by_time_hears_of_it),
+        cmocka_unit_test(nothing_is_reserved_while_money_may_be_forgotten),
         cmocka_unit_test(scripts_are_known_to_redis_by_their_sums),
     };
 
