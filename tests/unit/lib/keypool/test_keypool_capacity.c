@@ -312,6 +312,16 @@ static void a_lease_ends_once(void **state)
     keys_close(&kit);
 }
 
+static void a_latency_below_a_millisecond_is_told(void **state)
+{
+    (void)state;
+    keys_start(&kit, 1, NO_LIMITS);
+    assert_true(keys_metrics(&kit, 0, 0).latency_ms == 0); /* nothing is known */
+    keys_end_ok(&kit, keys_acquire(&kit, 0, 0), 1, 0.25);
+    assert_true(keys_metrics(&kit, 0, 1).latency_ms == 0.25);
+    keys_close(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +344,7 @@ int main(void)
         cmocka_unit_test(an_empty_pool_has_no_key),
         cmocka_unit_test(a_clock_that_goes_back_counts_as_standing_still),
         cmocka_unit_test(a_lease_ends_once),
+        cmocka_unit_test(a_latency_below_a_millisecond_is_told),
     };
     return cmocka_run_group_tests_name("keypool_capacity", tests, NULL, NULL);
 }
