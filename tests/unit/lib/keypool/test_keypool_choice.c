@@ -483,6 +483,31 @@ static void the_same_seed_chooses_the_same_keys(void **state)
     }
 }
 
+/* A call whose size is that of no version gets the same answer, whichever way it asks. */
+static void a_peek_reads_a_call_as_an_acquire_does(void **state)
+{
+    static const size_t sizes[] = {1, 3, sizeof(struct tg_key_call) + 8, (size_t)1 << 40};
+    struct {
+        struct tg_key_call own;
+        char later[64];
+    } call;
+    struct tg_key_answer peeked, acquired;
+    (void)state;
+
+    keys_start(&kit, 1, (struct tg_key_limits){.tpm = 100});
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        memset(&call, 1, sizeof call);
+        call.own.struct_size = sizes[i];
+        memset(&peeked, 0, sizeof peeked);
+        memset(&acquired, 0, sizeof acquired);
+        tg_pool_peek(kit.pool, &call.own, 0, &peeked);
+        tg_pool_acquire(kit.pool, &call.own, 0, &acquired);
+        assert_int_equal(acquired.lease, 0);
+        assert_memory_equal(&peeked, &acquired, sizeof peeked);
+    }
+    keys_close(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +535,7 @@ int main(void)
         cmocka_unit_test(the_oldest_affinity_makes_room),
         cmocka_unit_test(without_a_time_nothing_is_remembered),
         cmocka_unit_test(the_same_seed_chooses_the_same_keys),
+        cmocka_unit_test(a_peek_reads_a_call_as_an_acquire_does),
     };
     return cmocka_run_group_tests_name("keypool_choice", tests, NULL, NULL);
 }

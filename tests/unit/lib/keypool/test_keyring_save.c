@@ -94,6 +94,31 @@ static void what_is_known_of_keys_goes_on(void **state)
     close_rings();
 }
 
+/* Each suspended key is probed there as well, and no other. */
+static void all_that_are_suspended_go_on(void **state)
+{
+    struct tg_probe probe;
+    int probed = 0;
+
+    (void)state;
+    open_rings();
+    for (size_t i = 0; i < 3; i++)
+        keys_attempt(&old, i, NOW, TG_KEY_REFUSED);
+    while (tg_keyring_next_probe(old.ring, NOW, &probe))
+        tg_keyring_probed(old.ring, &probe, TG_PROBE_BAD, NOW);
+    copy_ring(NOW + 1);
+    for (size_t i = 0; i < KEYS; i++)
+        assert_int_equal(keys_metrics(&old, i, NOW + 1).state == TG_KEY_SUSPENDED, i < 3);
+    while (tg_keyring_next_probe(new.ring, NOW + 1, &probe)) {
+        tg_keyring_probed(new.ring, &probe, TG_PROBE_BAD, NOW + 1);
+        probed++;
+    }
+    assert_int_equal(probed, 3);
+    for (size_t i = 0; i < KEYS; i++)
+        assert_int_equal(keys_metrics(&new, i, NOW + 1).state == TG_KEY_SUSPENDED, i < 3);
+    close_rings();
+}
+
 /* Calls in flight end where they began. */
 static void calls_in_flight_stay_behind(void **state)
 {
@@ -207,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_known_of_keys_goes_on),
+        cmocka_unit_test(all_that_are_suspended_go_on),
         cmocka_unit_test(calls_in_flight_stay_behind),
         cmocka_unit_test(bytes_that_are_cut_are_read_as_far_as_they_go),
         cmocka_unit_test(keys_that_are_gone_are_passed_over),
