@@ -66,11 +66,12 @@ static void stop(struct usage_scan *scan, bool broken)
 
 /* ---- The value that is kept ------------------------------------------------------------------ */
 
-static void capture(struct usage_scan *scan, const char *bytes, size_t n)
+/* Adds bytes to a value; of one that is too long nothing is kept. */
+static void capture(struct usage_scan *scan, int capturing, const char *bytes, size_t n)
 {
-    if (scan->capturing == CAPTURES_NOTHING)
+    if (capturing == CAPTURES_NOTHING)
         return;
-    bool usage = scan->capturing == CAPTURES_USAGE;
+    bool usage = capturing == CAPTURES_USAGE;
     size_t *used = usage ? &scan->value_n : &scan->tools_n;
     if (n > (usage ? USAGE_VALUE_MAX : USAGE_TOOLS_MAX) - *used) {
         scan->too_long |= usage;
@@ -129,17 +130,19 @@ static void end_word(struct usage_scan *scan)
     scan->word = NO_WORD;
 }
 
-/* The first byte of a value, wherever it stands. */
-static void begin_value(struct usage_scan *scan, char c)
+/* The first byte of a value, wherever it stands. Whether the value is kept from here on. */
+static bool begin_value(struct usage_scan *scan, char c)
 {
-    bool top = scan->depth == 1 && in_object(scan);
+    bool top = scan->depth == 1 && in_object(scan), kept = false;
 
     scan->expecting = false;
     if (top && (key_is(scan, "usage") || key_is(scan, "usageMetadata"))) {
+        kept = true;
         scan->capturing = CAPTURES_USAGE;
         scan->too_long = false;
         scan->value_n = 0;
     } else if (top && key_is(scan, "tool_usage")) {
+        kept = true;
         scan->capturing = CAPTURES_TOOLS;
         scan->tools_n = 0;
     }
@@ -154,6 +157,7 @@ static void begin_value(struct usage_scan *scan, char c)
     if (c == '{' && scan->input_depth == 0 && key_is(scan, "input"))
         scan->input_depth = scan->depth + 1;
     scan->counted = c == '"' && (scan->input_depth > 0 || is_text_key(scan));
+    return kept;
 }
 
 /* ---- Nesting --------------------------------------------------------------------------------- */
@@ -208,35 +212,33 @@ static bool is_digit(char c)
 
 /* Skips the rest of a number, behind a digit: its value does not matter, and vectors consist of
  * them. Returns how many bytes were taken. */
-static size_t take_number(struct usage_scan *scan, const char *bytes, size_t n)
+static size_t take_number(const char *bytes, size_t n)
 {
     size_t i = 0;
 
     while (i < n && (is_digit(bytes[i]) || bytes[i] == '.'))
         i++;
-    if (i > 0)
-        capture(scan, bytes, i);
     return i;
 }
 
-static void take_between(struct usage_scan *scan, char c)
+/* Whether a value that is kept begins with this byte. */
+static bool take_between(struct usage_scan *scan, char c)
 {
+    bool begins = false;
+
     if (scan->mark < 3 && is_mark(scan, c))
-        return;
-    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-        capture(scan, &c, 1);
-        return;
-    }
+        return false;
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
+        return false;
     if (scan->depth == 0 && c != '{') {
         stop(scan, true);
-        return;
+        return false;
     }
     /* The captured value ends at the comma or brace behind it, which is not part of it. */
     if (scan->depth == 1 && (c == ',' || c == '}'))
         scan->capturing = CAPTURES_NOTHING;
     if (scan->expecting && c != ']')
-        begin_value(scan, c);
-    capture(scan, &c, 1);
+        begins = begin_value(scan, c);
     if (c == '"') {
         scan->state = STRING;
         if (scan->in_key)
@@ -252,6 +254,7 @@ static void take_between(struct usage_scan *scan, char c)
         scan->in_key = in_object(scan);
         scan->expecting = !scan->in_key;
     }
+    return begins;
 }
 
 /* ---- Strings --------------------------------------------------------------------------------- */
@@ -277,10 +280,8 @@ static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
     } else if (scan->word != NO_WORD) {
         take_word(scan, bytes, run);
     }
-    capture(scan, bytes, run);
     if (run == n)
         return run;
-    capture(scan, bytes + run, 1);
     scan->state = bytes[run] == '"' ? BETWEEN : ESCAPE;
     if (scan->state == BETWEEN && !scan->in_key)
         end_word(scan);
@@ -289,7 +290,6 @@ static size_t take_string(struct usage_scan *scan, const char *bytes, size_t n)
 
 static void take_escape(struct usage_scan *scan, char c)
 {
-    capture(scan, &c, 1);
     scan->state = c == 'u' ? UNICODE : STRING;
     scan->escape_left = 4;
     scan->escape_value = 0;
@@ -304,7 +304,6 @@ static void take_unicode(struct usage_scan *scan, char c)
 {
     unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : ((unsigned)c | 0x20) - 'a' + 10;
 
-    capture(scan, &c, 1);
     scan->escape_value = (scan->escape_value << 4 | (digit & 15)) & 0xffff;
     assert(scan->escape_left > 0);
     if (--scan->escape_left > 0)
@@ -322,12 +321,20 @@ static void take_unicode(struct usage_scan *scan, char c)
 
 void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n && scan->state != FINISHED;) {
+    size_t i = 0, from = 0; /* from where on the value is not kept yet that is being captured */
+
+    while (i < n && scan->state != FINISHED) {
+        int capturing = scan->capturing;
+        bool begins;
         switch ((enum state)scan->state) {
         case BETWEEN:
-            take_between(scan, bytes[i++]);
+            begins = take_between(scan, bytes[i++]);
+            if (scan->capturing != capturing) /* one ends before this byte */
+                capture(scan, capturing, bytes + from, i - 1 - from);
+            if (begins)
+                from = i - 1;
             if (is_digit(bytes[i - 1]) && scan->state == BETWEEN)
-                i += take_number(scan, bytes + i, n - i);
+                i += take_number(bytes + i, n - i);
             break;
         case STRING:
             i += take_string(scan, bytes + i, n - i);
@@ -342,6 +349,7 @@ void usage_scan_feed(struct usage_scan *scan, const char *bytes, size_t n)
             break;
         }
     }
+    capture(scan, scan->capturing, bytes + from, i - from);
 }
 
 /* The reader wants an object or array, and null is neither. */
