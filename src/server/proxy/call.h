@@ -358,12 +358,10 @@ struct call {
     const struct config_key *virtual_key;
     const struct config_passthrough *passthrough; /* null: the path is one of our endpoints */
     struct slice user;                            /* points into user_name */
-    char user_name[LEDGER_NAME_MAX];
     bool user_is_signed; /* the user is known by a token, whatever headers say */
     bool is_retry;       /* the client says that it repeats a request */
 
     struct body_buffer body; /* the request's body, until the reply begins */
-    struct ask ask;
     struct call_parse parse;
     struct call_asked asked;
     struct call_objects objects;
@@ -379,7 +377,6 @@ struct call {
     tg_ms ends_at;                        /* when its reply has to have ended; 0: no such time */
     tg_ms total_at;                       /* the same by our own time-out alone */
 
-    struct tg_scope scopes[TG_SCOPES_MAX];
     struct tg_call gate_call, slot_call;
     struct admission_run slot; /* at the gate of the route: one route at a time */
     struct admission_run gate; /* at the gateway's gate: once in a call, whatever the routes */
@@ -405,7 +402,6 @@ struct call {
     size_t held_n, held_room;
     bool held_foreign; /* they are in another dialect than the client's */
     struct sse sse;
-    struct meter meter;
     struct usage_scan *scan; /* the reading of a reply that comes whole; null: none has come, or
                                 there was no memory */
 
@@ -415,8 +411,7 @@ struct call {
     struct call *next_spare;
     LIST_ENTRY(call) among; /* the calls of its worker */
 
-    /* What only its report needs: */
-    struct report_notes notes;
+    /* What only its report needs, but for `notes`: */
     struct record_trail trail;       /* what is recorded of it; with --record alone */
     char missed_path[CALL_PATH_MAX]; /* where it looked for something, if nothing is there; or "" */
     enum http_why ended;             /* how the client's side ended */
@@ -430,6 +425,13 @@ struct call {
     bool usage_absurd;  /* a report of usage could not be believed: the reservation was charged */
     int64_t bytes_in, bytes_out;
 
+    /* From the arrays of `ask` on, a new call is not cleared: what is read there was written
+     * before. Half of its struct would be touched for nothing. */
+    struct ask ask;
+    struct meter meter; /* from the head of a reply on */
+    struct report_notes notes;
+    struct tg_scope scopes[TG_SCOPES_MAX];
+    char user_name[LEDGER_NAME_MAX];
     struct rule_changes changes; /* what rules put into the request */
     size_t n_seen;               /* entries of `seen`: at least as many as its generation watches */
     struct ask_seen seen[];      /* what the body has of the fields of rules */

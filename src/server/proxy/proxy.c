@@ -83,7 +83,7 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
 
     if (call == NULL)
         return NULL;
-    memset(call, 0, offsetof(struct call, changes));
+    memset(call, 0, offsetof(struct call, ask.sizes));
     call->changes.n = 0;
     call->service = &proxy_service;
     call->env = env;
