@@ -29,7 +29,7 @@ static const struct schema_key failure_keys[] = {
     WORD("limits", "local|open|closed", "local", AT(config_store, limits),
          "limits and keys while the store is down; local: this node's share of each"),
     WORD("budget", "local|open|closed", "local", AT(config_store, budget),
-         "money while the store is down; local: what this node has leased, or its share"),
+         "money while the store is down; local: what this node has leased, strict nothing"),
     END,
 };
 

@@ -12,8 +12,8 @@
  *
  * A slot of a cluster may be half-moved for a moment, or for long where somebody has stopped on
  * the way: then no script with keys on both sides is run. Limits are leased one by one as long as
- * that lasts, without the key by which a command is known again: what is lost with a connection then
- * stays charged until it ends.
+ * that lasts, without the key by which a command is known again: what is lost with a connection
+ * then stays charged until it ends.
  */
 #include <assert.h>
 #include <inttypes.h>

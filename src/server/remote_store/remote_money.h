@@ -45,13 +45,12 @@ struct remote_money_ticket;
 
 struct remote_money_options {
     const char *prefix; /* first part of all keys; default "tg"; copied */
-    const char *
-        node; /* with the ledger, begins every lease id; 1 to 40 bytes, no other process has it; copied */
+    const char *node;   /* 1 to 40 bytes, no other process has it; begins every lease id, after the
+                           ledger; copied */
     uint64_t ledger;    /* ledger_id(); without a ledger that lasts: random */
     tg_ms timeout;      /* for a reservation, blocks included; 1 to 60000; default 200 */
-    tg_ms lease_ttl;    /* of a reservation in Redis unless it is renewed, which happens three times
-                           as often: then it is in its process's block; 100 to 3600000; default
-                           60000 */
+    tg_ms lease_ttl;    /* until a reservation that is not renewed is in its process's block; it is
+                           renewed three times as often; 100 to 3600000; default 60000 */
     tg_ms period;       /* between two rounds of renewals, repairs, blocks; default 250 */
     size_t max_windows; /* accounts times windows that are remembered; default 1048576 */
     bool shared;        /* an earlier process may settle through the ledger, until
@@ -166,8 +165,8 @@ void remote_money_lower(void *money, const struct spending_account *account,
                         const struct tg_budget_metrics *budget, tg_micro micro);
 
 /* Without Redis: decides by what this process holds, which is nothing of budgets that blocks do not
- * decide. TG_ERR_STORE says that this is not enough, and that there may be more: others may have it.
- * The sums are sent when Redis is back. Not null iff reserved; with `open` it always is, for
+ * decide. TG_ERR_STORE says that this is not enough, and that there may be more, which others may
+ * have. The sums are sent when Redis is back. Not null iff reserved; with `open` it always is, for
  * those who let everything through. TG_ERR_UNKNOWN, TG_ERR_FULL, TG_ERR_MEMORY. */
 TG_MUST_CHECK enum tg_err remote_money_local(struct remote_money_port *port,
                                              const struct spending_call *call, bool blocks,
