@@ -1,5 +1,6 @@
 /* explain.js - why a call was refused: what was said then, and every limit as it stands now. */
 import { ApiError, get } from './api.js';
+import { scope } from './fleet.js';
 import * as format from './format.js';
 import { fillTable, setText } from './table.js';
 
@@ -65,6 +66,23 @@ function showLimits(explanation) {
     by('explain-table').hidden = false;
 }
 
+/* Of several gateways: that of the one that refused it, else of the one that was asked. */
+async function ask(denial) {
+    const all = await get('explain', { ...question(denial), scope: scope() });
+    if (all.scope !== 'fleet') return [all, ''];
+    const known = all.gateways.filter(({ explanation }) => explanation);
+    const one =
+        known.find(({ name }) => name === denial.gateway) ??
+        known.find(({ answer }) => answer === 'self') ??
+        known[0];
+    if (!one) throw new ApiError(0, all.gateways[0].error ?? 'no gateway can explain it');
+    const others =
+        all.gateways.length > 1
+            ? ` ${all.admitting} of ${all.explained} gateways would admit it; this is what ${one.name} says.`
+            : '';
+    return [one.explanation, others];
+}
+
 export async function explain(denial) {
     setText(
         by('explain-title'),
@@ -79,8 +97,8 @@ export async function explain(denial) {
     by('explain-table').hidden = true;
     if (!dialog.open) dialog.showModal();
     try {
-        const explanation = await get('explain', question(denial));
-        setText(by('explain-now'), verdict(explanation));
+        const [explanation, others] = await ask(denial);
+        setText(by('explain-now'), verdict(explanation) + others);
         showLimits(explanation);
     } catch (error) {
         if (!(error instanceof ApiError)) throw error;

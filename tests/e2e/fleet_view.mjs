@@ -2,6 +2,7 @@
  * says of itself, and who does not answer is named. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
@@ -207,4 +208,83 @@ test('nobody asks: the look at the head is all that there is', async (t) => {
     assert.equal(asked, '', 'no question was asked yet');
     await complete(gateways, 2);
     await until('answers are forgotten', async () => (await redis.ask('KEYS', '*:answers:*')) === '');
+});
+
+/* ---- what a call would be told ---- */
+
+const explain = async (gateway, more = '') => {
+    const reply = await api(gateway, 'GET', `/explain?tenant=one&model=small&scope=fleet${more}`);
+    assert.equal(reply.status, 200, reply.text);
+    conforms('FleetExplanation', reply.json);
+    return reply.json;
+};
+
+const change = (gateway, edit) => {
+    const config = JSON.parse(fs.readFileSync(gateway.file, 'utf8'));
+    edit(config);
+    return gateway.reload(config);
+};
+
+test('an explanation of the fleet has what each gateway would tell such a call', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis, {
+        tenant: { rate: { strategy: 'fixed_window', limit: 2, window: '30d' } },
+    });
+    await complete(gateways, 3);
+    const self = (all) => all.gateways.find(({ answer }) => answer === 'self');
+    for (const gateway of gateways) {
+        const all = await explain(gateway);
+        assert.equal(all.complete, true);
+        assert.deepEqual([all.explained, all.admitting], [3, 3]);
+        const alone = (await api(gateway, 'GET', '/explain?tenant=one&model=small')).json;
+        assert.deepEqual({ ...self(all).explanation, at: 0 }, { ...alone, at: 0 });
+    }
+    /* At one of them the tenant may not use the model; at another it is not there. */
+    await change(gateways[1], (config) => (config.tenants[0].models = ['claude']));
+    await change(gateways[2], (config) => (config.tenants[0].name = 'two'));
+    const differ = await explain(gateways[0]);
+    assert.deepEqual([differ.explained, differ.admitting], [2, 1]);
+    assert.equal(self(differ).explanation.admitted, true);
+    assert.ok(differ.gateways.some(({ explanation }) => explanation && explanation.status >= 400));
+    assert.ok(differ.gateways.some(({ explanation, error }) => !explanation && /no such tenant/.test(error)));
+    assert.match(self(await explain(gateways[2])).error, /no such tenant/);
+    assert.equal((await explain(gateways[2])).admitting, 1);
+    /* What all have used up binds at all. */
+    for (let i = 0; i < 2; i++) assert.equal((await chat(gateways[0])).status, 200);
+    const used = await explain(gateways[0]);
+    assert.equal(used.admitting, 0);
+    assert.equal(self(used).explanation.reason, 'rate');
+    /* Nothing was charged, and who is wrong is told. */
+    assert.equal((await api(gateways[0], 'GET', '/explain?tenant=one&scope=fleet')).status, 400);
+    assert.equal((await api(gateways[0], 'GET', '/explain?tenant=one&model=small&scope=x')).status, 400);
+});
+
+test('an explanation of the fleet without the store, and with questions of a later program', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 2, redis);
+    await complete(gateways, 2);
+    const many = await calls(40, () => api(gateways[0], 'GET', '/explain?tenant=one&model=small&scope=fleet'));
+    for (const reply of many) assert.match(`${reply.status}`, /^(200|503)$/);
+    for (const reply of many.filter(({ status }) => status === 200)) assert.equal(reply.json.explained, 2);
+    assert.ok(many.some(({ status }) => status === 200));
+    /* What another asks that this program does not know is answered, so that nobody waits. */
+    for (const text of ['what-is-new', 'explain?tenant=one&model=small&colour=red', 'explain?', 'explain?model=small'])
+        await until(`an answer to ${text}`, async () => {
+            const [time] = (await redis.ask('TIME')).split('\n');
+            const number = await redis.ask('HINCRBY', 'tg:fleet:{fleet}:head', 'asked', '1');
+            await redis.ask('HSET', 'tg:fleet:{fleet}:questions', number, `${time}000 other.process ${text}`);
+            for (const key of (await redis.ask('KEYS', 'tg:fleet:{fleet}:answers:*')).split('\n').filter(Boolean))
+                for (const said of (await redis.ask('HVALS', key)).split('\n'))
+                    if (/does not know|is missing/.test(said)) {
+                        await redis.ask('DEL', key);
+                        return true;
+                    }
+            return false;
+        });
+    await redis.kill();
+    const alone = await explain(gateways[1]);
+    assert.equal(alone.store_away, true);
+    assert.equal(alone.complete, false);
+    assert.equal(alone.explained, 1);
+    assert.equal(alone.gateways.find(({ answer }) => answer === 'self').explanation.store.away, true);
 });

@@ -9,6 +9,7 @@
 #include "io/net/loop.h"
 #include "io/text/json_read.h"
 #include "server/admin/admin_watch.h"
+#include "server/admin/explain_fleet.h"
 #include "server/admin/snapshot.h"
 #include "server/admin/snapshot_fleet.h"
 #include "server/runtime/generation.h"
@@ -53,6 +54,7 @@ struct admin {
     struct admin_watchers watchers;
     struct admin_changes *changes;
     struct snapshot_fleet *fleet;
+    struct explain_fleet *explain_fleet;
     struct net_timer second;
     tg_ms denied_at;     /* the last time that a wrong token was noted in the log */
     size_t denied_since; /* requests without the right token since then, without a line */
@@ -87,6 +89,7 @@ struct admin_call {
     struct explanation *explanation; /* for explain_forget() */
     bool waits_for_fleet;            /* for a snapshot of the fleet: snapshot_fleet.h */
     LIST_ENTRY(admin_call) fleet_link;
+    struct explain_round *round; /* an explanation of the fleet; null: none */
 };
 
 static inline struct generation *admin_generation(const struct admin *admin)

@@ -7,8 +7,6 @@
 #include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
 #include "server/admin/admin_query.h"
-#include "server/config/config_values.h"
-#include "server/explain/explain.h"
 #include "server/probe/probe_pages.h"
 #include "server/runtime/gateway.h"
 
@@ -66,67 +64,6 @@ void admin_snapshot(struct admin_call *call)
 
 /* ---- what applies to a call ---- */
 
-static bool read_count(struct admin_call *call, const char *name, int64_t *count)
-{
-    char text[ADMIN_NAME_MAX + 1];
-
-    if (!admin_query_get(call->query, name, text, sizeof text) || value_count(text, count))
-        return true;
-    admin_reply_error(call->in, 400, "invalid",
-                      "parameter \"%s\" is \"%.40s\"; it must be a whole number, 0 or more", name,
-                      text);
-    return false;
-}
-
-static bool admin_get_read_priority(struct admin_call *call, struct explain_call *asked)
-{
-    char text[32];
-
-    if (!admin_query_get(call->query, "priority", text, sizeof text))
-        return true;
-    for (int p = 0; p < TG_PRIORITY_COUNT; p++)
-        if (strcmp(text, tg_priority_name((enum tg_priority)p)) == 0) {
-            asked->priority = (enum tg_priority)p;
-            return true;
-        }
-    admin_reply_error(call->in, 400, "invalid",
-                      "parameter \"priority\" is \"%.20s\"; it must be high, normal or low", text);
-    return false;
-}
-
-enum { EXPLAIN_PROMPT_MAX = 4 << 20 };
-
-/* The texts stay where `names` are. False: it has been answered. */
-static bool read_explain(struct admin_call *call, char names[3][ADMIN_NAME_MAX + 1],
-                         struct explain_call *asked)
-{
-    static const char *const TEXTS[] = {"tenant", "model", "user"};
-
-    for (int i = 0; i < 3; i++)
-        if (!admin_query_get(call->query, TEXTS[i], names[i], ADMIN_NAME_MAX + 1) && i < 2) {
-            admin_reply_error(call->in, 400, "invalid", "parameter \"%s\" is missing", TEXTS[i]);
-            return false;
-        }
-    *asked = (struct explain_call){.tenant = names[0],
-                                   .model = names[1],
-                                   .user = *names[2] != '\0' ? names[2] : NULL,
-                                   .max_tokens = -1,
-                                   .tokens = -1,
-                                   .micro = -1,
-                                   .priority = TG_PRIORITY_HIGH,
-                                   .worker = EXPLAIN_ALL_WORKERS};
-    if (!read_count(call, "max_tokens", &asked->max_tokens) ||
-        !read_count(call, "prompt_bytes", &asked->prompt_bytes) ||
-        !read_count(call, "tokens", &asked->tokens) ||
-        !read_count(call, "micro_usd", &asked->micro) || !admin_get_read_priority(call, asked))
-        return false;
-    if (asked->prompt_bytes <= EXPLAIN_PROMPT_MAX)
-        return true;
-    admin_reply_error(call->in, 400, "invalid", "parameter \"prompt_bytes\" may be %d at most",
-                      EXPLAIN_PROMPT_MAX);
-    return false;
-}
-
 static void explained(void *context, enum explain_outcome outcome, const struct explanation *of)
 {
     struct admin_call *call = context;
@@ -149,12 +86,19 @@ static void explained(void *context, enum explain_outcome outcome, const struct 
 void admin_explain(struct admin_call *call)
 {
     const struct admin *admin = call->admin;
-    char names[3][ADMIN_NAME_MAX + 1] = {{0}};
-    struct explain_call asked;
+    struct explain_query asked;
+    char why[160];
+    bool fleet;
 
-    if (read_explain(call, names, &asked))
-        explain_start(admin->options.explainer, admin_generation(admin), &asked, &call->explanation,
-                      explained, call);
+    if (!read_scope(call, &fleet))
+        return;
+    if (!explain_query_read(call->query, &asked, why))
+        admin_reply_error(call->in, 400, "invalid", "%s", why);
+    else if (fleet)
+        explain_fleet_start(call, &asked);
+    else
+        explain_start(admin->options.explainer, admin_generation(admin), &asked.call,
+                      &call->explanation, explained, call);
 }
 
 /* ---- the configuration ---- */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/admin/admin_internal.h"
+#include "server/admin/explain_query.h"
 
 #define CHANGE_ANSWERS 400, 401, 403, 404, 409, 413, 415, 503
 
@@ -21,8 +22,8 @@ const struct admin_route admin_routes[] = {
      "/api/v1/explain",
      false,
      admin_explain,
-     {200, 400, 401, 403, 404},
-     "tenant model user max_tokens prompt_bytes tokens micro_usd priority",
+     {200, 400, 401, 403, 404, 503},
+     EXPLAIN_PARAMETERS " scope",
      NULL},
     {"GET", "/api/v1/watch", false, admin_watch, {200, 400, 401, 403, 503}, "tenant", NULL},
     {"POST", "/api/v1/reload", false, admin_reload, {200, 400, 401, 403, 503}, NULL, "reload"},

@@ -248,6 +248,7 @@ static void admin_server_gone(struct http_inbound *in, enum http_why why)
     admin_reload_gone(call);
     explain_forget(call->explanation);
     snapshot_fleet_gone(call);
+    explain_fleet_gone(call);
     free(call->body);
     free(call);
 }
@@ -296,7 +297,8 @@ enum tg_err admin_new(const struct admin_options *options, struct admin **made,
     if (admin->reader != NULL &&
         snapshot_memory_init(&admin->memory, &of, admin_generation(admin), admin_now(admin)))
         err = admin_changes_new(admin, &admin->changes, problem);
-    if (!err && (admin->fleet = snapshot_fleet_new(admin)) == NULL)
+    if (!err && ((admin->explain_fleet = explain_fleet_new(admin)) == NULL ||
+                 (admin->fleet = snapshot_fleet_new(admin)) == NULL))
         err = TG_ERR_MEMORY;
     if (err) {
         admin_free(admin);
@@ -315,6 +317,7 @@ void admin_free(struct admin *admin)
     if (admin->options.gateway->sampled == &admin->memory)
         admin->options.gateway->sampled = NULL;
     snapshot_fleet_free(admin->fleet);
+    explain_fleet_free(admin->explain_fleet);
     admin_changes_free(admin->changes);
     admin_watchers_fini(&admin->watchers);
     net_timer_stop(admin->options.loop, &admin->second);

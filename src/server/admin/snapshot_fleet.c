@@ -2,8 +2,6 @@
 #include "server/admin/snapshot_fleet.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +10,8 @@
 #include "lib/core/num.h"
 #include "server/admin/admin_call.h"
 #include "server/admin/admin_internal.h"
+#include "server/admin/fleet_heard.h"
 #include "server/admin/snapshot_internal.h"
-#include "server/fleet/fleet_question.h"
 #include "server/fleet/fleet_snapshot.h"
 #include "server/remote/remote.h"
 
@@ -90,8 +88,10 @@ static void asked(void *context, const struct fleet_asked *asked, struct slice t
     const struct snapshot_fleet *fleet = context;
     struct json_writer out;
 
-    if (!slice_equal(text, QUESTION))
+    if (!slice_equal(text, QUESTION)) {
+        explain_fleet_answer(fleet->admin->explain_fleet, asked, text);
         return;
+    }
     json_writer_init(&out);
     write_own(fleet->admin, &out);
     if (!out.text.failed)
@@ -283,120 +283,63 @@ static void ask_windows(struct round *round)
 
 /* ---- gateways ---- */
 
-/* What became of one of them. */
-struct heard {
-    const struct fleet_report *report; /* null: it has answered, and has said nothing else yet */
-    const char *id;
-    bool is_self;
-    struct merge *snapshot; /* what is shown of it; null: it has not answered */
-    bool is_unreadable;
-};
-
-static const char *heard_name(const struct heard *heard, const struct fleet_view *view)
-{
-    if (heard->is_self)
-        return view->name != NULL ? view->name : "";
-    return heard->report != NULL && *heard->report->name != '\0' ? heard->report->name : heard->id;
-}
-
-static const char *answer_of(const struct heard *heard, tg_ms silent, bool asked)
-{
-    if (heard->is_self)
-        return "self";
-    if (heard->snapshot != NULL)
-        return "answered";
-    if (heard->is_unreadable)
-        return "unreadable";
-    if (silent > FLEET_SILENT_MS)
-        return "silent";
-    if (!heard->report->answers)
-        return "unable";
-    return asked ? "late" : "unasked";
-}
-
-static void write_heard(struct round *round, const struct heard *heard,
-                        const struct fleet_view *view, tg_ms since)
-{
-    struct json_writer *out = &round->gateways;
-    const struct fleet_report *report = heard->report;
-    tg_ms silent = heard->is_self || report == NULL ? 0 : report->silent + since;
-    const char *answer = answer_of(heard, silent, !round->is_away);
-
-    round->is_complete &=
-        heard->is_self || heard->snapshot != NULL || strcmp(answer, "silent") == 0;
-    json_write_object(out);
-    json_member_text(out, "id", heard->id);
-    json_member_text(out, "name", heard_name(heard, view));
-    json_member_text(out, "program",
-                     heard->is_self   ? tg_version()
-                     : report != NULL ? report->program
-                                      : NULL);
-    json_member_text(out, "answer", answer);
-    json_member_number(out, "silent_ms", silent);
-    json_write_key(out, "snapshot");
-    if (heard->snapshot != NULL) {
-        json_write_object(out);
-        merge_write(heard->snapshot, out);
-        json_write_object_end(out);
-    } else {
-        json_write_null(out);
-    }
-    json_write_object_end(out);
-}
-
-static bool add_snapshot(struct round *round, struct heard *heard, struct slice text,
-                         const struct fleet_view *view)
+static bool add_snapshot(struct round *round, struct heard *one, struct slice text)
 {
     struct json_reader *reader = round->fleet->admin->reader;
 
-    if (!merge_add(round->merge, reader, text, heard_name(heard, view))) {
-        heard->is_unreadable = heard->snapshot == NULL;
+    if (!merge_add(round->merge, reader, text, one->name)) {
+        one->is_unreadable = one->snapshot == NULL;
         return false;
     }
-    if (heard->snapshot == NULL)
-        heard->snapshot = merge_new(fleet_gateway_rules);
-    return heard->snapshot != NULL &&
-           merge_add(heard->snapshot, reader, text, heard_name(heard, view));
+    if (one->snapshot == NULL)
+        one->snapshot = merge_new(fleet_gateway_rules);
+    one->is_unreadable = false;
+    return one->snapshot != NULL && merge_add(one->snapshot, reader, text, one->name);
 }
 
-/* The one of that id; the first that is free becomes it. */
-static struct heard *find_heard(struct heard *list, size_t *n, const char *id)
+static void write_gateways(struct round *round, const struct fleet_heard *heard)
 {
-    for (size_t i = 0; i < *n; i++)
-        if (strcmp(list[i].id, id) == 0)
-            return &list[i];
-    list[*n] = (struct heard){.id = id};
-    return &list[(*n)++];
+    struct json_writer *out = &round->gateways;
+
+    json_write_array(out);
+    for (size_t i = 0; i < heard->n; i++) {
+        const struct heard *one = &heard->list[i];
+        json_write_object(out);
+        fleet_heard_write(out, heard, one);
+        json_write_key(out, "snapshot");
+        if (one->snapshot != NULL) {
+            json_write_object(out);
+            merge_write(one->snapshot, out);
+            json_write_object_end(out);
+        } else {
+            json_write_null(out);
+        }
+        json_write_object_end(out);
+    }
+    json_write_array_end(out);
 }
 
 /* False: no memory. */
-static bool hear_all(struct round *round, const struct fleet_replies *replies,
-                     const struct fleet_view *view)
+static bool hear_all(struct round *round, const struct fleet_replies *replies)
 {
     const struct admin *admin = round->fleet->admin;
-    struct heard *list = calloc(view->n_reports + replies->n + 1, sizeof *list);
+    struct fleet_heard heard;
     struct json_writer own;
-    size_t n = 0;
 
-    if (list == NULL)
+    if (!fleet_heard_init(&heard, admin->options.gateway, replies, admin_now(admin)))
         return false;
-    find_heard(list, &n, view->id)->is_self = true;
-    for (size_t i = 0; i < view->n_reports; i++)
-        find_heard(list, &n, view->reports[i].id)->report = &view->reports[i];
     json_writer_init(&own);
     write_own(admin, &own);
     bool added =
-        !own.text.failed && add_snapshot(round, &list[0], text_out_written(&own.text), view);
+        !own.text.failed && add_snapshot(round, &heard.list[0], text_out_written(&own.text));
     json_writer_fini(&own);
     for (size_t i = 0; i < replies->n; i++)
-        add_snapshot(round, find_heard(list, &n, replies->list[i].id), replies->list[i].text, view);
-    json_write_array(&round->gateways);
-    for (size_t i = 0; i < n; i++) {
-        write_heard(round, &list[i], view, admin_now(admin) - view->reported_at);
-        merge_free(list[i].snapshot);
-    }
-    json_write_array_end(&round->gateways);
-    free(list);
+        add_snapshot(round, fleet_heard_find(&heard, replies->list[i].id), replies->list[i].text);
+    round->is_complete = fleet_heard_is_complete(&heard);
+    write_gateways(round, &heard);
+    for (size_t i = 0; i < heard.n; i++)
+        merge_free(heard.list[i].snapshot);
+    fleet_heard_fini(&heard);
     return added && !round->gateways.text.failed;
 }
 
@@ -405,26 +348,17 @@ static bool hear_all(struct round *round, const struct fleet_replies *replies,
 static void answered(void *context, const struct fleet_replies *replies)
 {
     struct snapshot_fleet *fleet = context;
-    const struct gateway *gateway = fleet->admin->options.gateway;
     struct round *round = calloc(1, sizeof *round);
-    struct fleet_view view = {.reports = NULL};
-    char alone[40];
     bool heard = false;
 
-    snprintf(alone, sizeof alone, "%016" PRIx64,
-             gateway->ledger != NULL ? ledger_id(gateway->ledger) : 0);
-    view.id = alone;
-    if (gateway->fleet != NULL)
-        fleet_get_view(gateway->fleet, &view);
     if (round != NULL) {
         round->fleet = fleet;
         fleet->round = round;
-        round->is_complete = !replies->away && !replies->busy;
         round->is_away = replies->away;
         round->merge = merge_new(fleet_snapshot_rules);
         json_writer_init(&round->gateways);
         net_timer_init(&round->timer, time_is_up, round);
-        heard = round->merge != NULL && hear_all(round, replies, &view);
+        heard = round->merge != NULL && hear_all(round, replies);
     }
     fleet_question_end(fleet->question);
     fleet->question = NULL;
