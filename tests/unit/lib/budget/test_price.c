@@ -358,6 +358,27 @@ static void reports_above_the_bound_cannot_be(void **state)
         assert_int_equal(tg_usage_exceeds(&rows[i].usage, &bound), rows[i].exceeds);
 }
 
+/* What was not used, or is less than nothing, is nothing once it is folded. */
+static void folding_makes_no_tokens(void **state)
+{
+    struct tg_usage usage = {.input = 0}, nothing = {.input = 0};
+    (void)state;
+
+    tg_usage_fold(&usage);
+    assert_memory_equal(&usage, &nothing, sizeof usage);
+    usage = (struct tg_usage){.input = -1,
+                              .cached_input = -2,
+                              .cache_write = -3,
+                              .cache_write_long = -4,
+                              .audio_input = -5,
+                              .image_input = -6,
+                              .output = -7,
+                              .audio_output = -8,
+                              .image_output = -9};
+    tg_usage_fold(&usage);
+    assert_memory_equal(&usage, &nothing, sizeof usage);
+}
+
 static void folding_keeps_the_tokens(void **state)
 {
     struct tg_usage usage = {1, 2, 4, 8, 16, 32, 64, 128, 256, 5, 2000, 7};
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(bills_are_those_of_the_providers),
         cmocka_unit_test(a_bound_takes_the_long_price_once_its_longest_pass_can_reach_it),
         cmocka_unit_test(reports_above_the_bound_cannot_be),
+        cmocka_unit_test(folding_makes_no_tokens),
         cmocka_unit_test(folding_keeps_the_tokens),
         cmocka_unit_test(usage_that_nobody_can_have_is_absurd),
     };
