@@ -242,8 +242,8 @@ static struct measured memory_reading(void)
 }
 
 const struct bench benches_of_gate[] = {
-    {"gate", "admit and release through five stages, one thread", "ns", 300, gate_one},
-    {"gate_two_threads", "the same with two threads at once, each", "ns", 400, gate_two},
+    {"gate", "admit and release through five stages, one thread", "ns", 250, gate_one},
+    {"gate_two_threads", "the same with two threads at once, each", "ns", 300, gate_two},
     {"gate_eight_threads", "the same with eight threads on a limit of 64, each", "ns", 5000,
      gate_eight},
     {"gate_refusal", "a refusal by concurrency", "ns", 100, gate_refusal},
