@@ -10,7 +10,7 @@ python=${RECIPES:-build/recipes}/venv/bin/python
 PYTHONPATH=$(dirname "$0")/recipes
 export PYTHONPATH
 check 'there is LiteLLM' "$python" -c 'import litellm, tollgate'
-"$python" -B tests/python/tap.py test_envoy test_caddy test_litellm >"$tmp/tap" 2>"$tmp/said"
+"$python" -B tests/python/tap.py test_envoy test_envoy_authz test_caddy test_litellm >"$tmp/tap" 2>"$tmp/said"
 status=$?
 sed -n 's/^ok [0-9]* - /ok - /p; s/^not ok [0-9]* - /not ok - /p; /^#/p' "$tmp/tap"
 tests=$((tests + $(grep -c '^\(not \)\?ok ' "$tmp/tap")))
