@@ -57,7 +57,7 @@ awk -v to="$tmp" '
     /^    / && file { print substr($0, 5) >file; next }
     file { file = "" }' examples/kubernetes/tollgate.yaml
 check 'the configuration for Kubernetes is good' sh -c '
-    "$1" check -c "$2/tollgate.yaml" >"$2/out" 2>"$2/err"
+    REDIS_PASSWORD=x "$1" check -c "$2/tollgate.yaml" >"$2/out" 2>"$2/err"
     status=$?
     cat "$2/out" "$2/err"
     [ $status = 0 ] && grep "^tenants     1$" "$2/out" && ! grep -v "cannot be read" "$2/err"' \

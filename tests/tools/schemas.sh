@@ -19,7 +19,7 @@ if [ -x "$python" ]; then
     check 'D10 docs/openapi.yaml is valid OpenAPI' \
         "$python" -m openapi_spec_validator --validation-errors all docs/openapi.yaml
     # The mistake that it had: a comma ends a plain text inside of braces, and the rest becomes a key.
-    sed 's/description: "The amount, including top-ups."/description: The amount, including top-ups./' \
+    sed 's/description: "\(The amount, including top-ups[^"]*\)"/description: \1/' \
         docs/openapi.yaml >"$tmp/openapi.yaml"
     refuses 'D10 a description that a comma cuts is seen' \
         "$python" -m openapi_spec_validator "$tmp/openapi.yaml"
