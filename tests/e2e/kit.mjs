@@ -177,14 +177,14 @@ const ZERO = [
 ];
 
 export class Gateway {
-    static async start(config, folder, options = []) {
+    static async start(config, folder, options = [], program) {
         const gateway = new Gateway();
         gateway.folder = folder;
         gateway.options = options;
         gateway.file = path.join(folder, 'tollgate.yaml');
         fs.writeFileSync(gateway.file, JSON.stringify(config, null, 1));
         gateway.output = '';
-        await gateway.begin();
+        await gateway.begin(program);
         return gateway;
     }
 

@@ -83,8 +83,8 @@ export class Redis {
 export const window = (limit) => ({ strategy: 'fixed_window', limit, window: '30d' });
 
 /* `n` gateways in front of one mock, all with the same configuration but for what is each one's. Every
- * decision is Redis' own, unless `tiers` says that gateways lease blocks. */
-export async function fleet(t, n, store, { script, top, serve, tiers = false, ...change } = {}) {
+ * decision is Redis' own, unless `tiers` says that gateways lease blocks. `program`: another version's. */
+export async function fleet(t, n, store, { script, top, serve, program, tiers = false, ...change } = {}) {
     const mock = await Mock.start(script);
     const folders = [];
     const gateways = [];
@@ -106,10 +106,10 @@ export async function fleet(t, n, store, { script, top, serve, tiers = false, ..
             ...change,
             top: { workers: 1, store, two_tier: { enabled: tiers }, ...top },
         });
-        gateways.push(await Gateway.start(config, folder, serve));
+        gateways.push(await Gateway.start(config, folder, serve, program));
     }
     await Promise.all(gateways.map((gateway) => stored(gateway, 'ok')));
-    await Promise.all(gateways.map(follows));
+    if (!program) await Promise.all(gateways.map(follows));
     await Promise.all(
         gateways.map((gateway) =>
             until(`${n} gateways know of each other`, async () => (await gateway.metric('nodes')) === n),

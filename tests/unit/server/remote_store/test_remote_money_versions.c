@@ -1,5 +1,5 @@
 /* test_remote_money_versions.c - gateways of the version before and of this one share budgets: the
- * scripts of both, on one window, never grant more than its amount.
+ * scripts of both, on one window, never grant more than its amount, as docs/distributed.md says.
  *
  * tests/golden/scripts has the scripts of money as programs sent them that leased blocks of
  * everyone's budget alone, and asked for each call about the others. They are never changed.
