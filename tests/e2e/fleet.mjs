@@ -7,7 +7,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { administer, api, begin, fleetOf, gatewaysOn, made, standing } from './fleet_kit.mjs';
 import { ADMIN_TOKEN, chat, configure, EXACT, EXACT_COST, Gateway, KEY, reason, until } from './kit.mjs';
-import { Caller, PATIENT, patientFleet, Redis } from './redis_kit.mjs';
+import { Caller, PATIENT, patientFleet, Redis, sum } from './redis_kit.mjs';
 
 const usd = (n) => (n * EXACT_COST) / 1e6;
 
@@ -68,6 +68,42 @@ test('D3 what one of five gateways is told holds at all of them, under load', as
     for (const caller of callers) await caller.stop();
 });
 
+/* FLEET_CHANGES of each kind, made at one gateway after the other, and how long each took to hold at all. */
+test('keys, revocations, tenants and top-ups that one of five gateways is told, under load', async (t) => {
+    const n = Number(process.env.FLEET_CHANGES ?? 5);
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 5, redis, { tiers: true, tenant: { budgets: [{ usd: 9, per: 'total' }] } });
+    const callers = gateways.map((gateway) => new Caller(gateway));
+    await until('all run', () => callers.every((caller) => caller.n > 50));
+    const took = {};
+    let turn = 0;
+    const timed = async (what, holds, ...change) => {
+        const { json } = await made(gateways[turn++ % 5], ...change);
+        const began = performance.now();
+        await Promise.all(gateways.map((gateway) => until(what, () => holds(gateway, json))));
+        (took[what] ??= []).push(performance.now() - began);
+        return json;
+    };
+    for (let i = 0; i < n; i++) {
+        const team = `team${i}`;
+        await made(gateways[turn++ % 5], 'PUT', `/tenants/${team}`, { budgets: [{ usd: usd(1), per: 'total' }] });
+        const { key } = await timed('a key made', async (g, made) => (await status(g, made.key)) !== 401,
+            'POST', `/tenants/${team}/keys`, { name: 'ci' });
+        await until('its budget is spent', async () => (await status(gateways[0], key)) === 402);
+        await timed('a top-up', async (g) => (await status(g, key)) === 200,
+            'POST', `/tenants/${team}/topups`, { usd: usd(1000), per: 'total' });
+        await timed('a tenant changed', async (g) => (await status(g, key)) !== 200,
+            'PUT', `/tenants/${team}`, { models: ['claude'], budgets: [{ usd: usd(1), per: 'total' }] });
+        await timed('a key revoked', async (g) => (await status(g, key)) === 401,
+            'DELETE', `/tenants/${team}/keys/ci`);
+    }
+    const at = (list, part) => list.sort((a, b) => a - b)[Math.ceil(part * list.length) - 1].toFixed(0);
+    for (const [what, list] of Object.entries({ ...took, all: Object.values(took).flat() }))
+        t.diagnostic(`${what}: ${list.length} changes, p50 ${at(list, 0.5)} ms, p99 ${at(list, 0.99)} ms, at most ${at(list, 1)} ms`);
+    const counts = sum(await Promise.all(callers.map((caller) => caller.stop())));
+    assert.deepEqual(Object.keys(counts), ['served'], JSON.stringify(counts));
+});
+
 test('of two changes for one version one is stored, and 20 at once without a version all are', async (t) => {
     const redis = await Redis.start(t);
     const { gateways } = await gatewaysOn(t, 3, redis);
@@ -122,10 +158,11 @@ test('with the store away changes are refused, the old state is served, from the
     assert.equal((await api(b, 'GET', '/tenants/later29')).status, 200);
 });
 
-test('a store that was emptied, put back or replaced is not followed, until an operator restores it', async (t) => {
+for (const tiers of [false, true]) test(`a store that was emptied, put back or replaced is not followed, until an operator restores it, ${tiers ? 'two tiers' : 'strict'}`, async (t) => {
     const redis = await Redis.start(t);
     const other = await Redis.start(t);
     const { gateways } = await gatewaysOn(t, 3, redis, {
+        tiers,
         tenant: { budgets: [{ usd: 9, per: 'total' }] },
         top: { store_failure: { budget: 'local' } },
     });
@@ -148,7 +185,11 @@ test('a store that was emptied, put back or replaced is not followed, until an o
         for (const gateway of gateways) {
             await standing(gateway, 'store_regressed');
             assert.equal(await status(gateway, old), 401, `${what}: a revoked key`);
-            await until('a budget that was spent', async () => (await status(gateway, good)) === 402);
+            await until('a budget that was spent', async () => {
+                const said = await status(gateway, good);
+                if (tiers) assert.notEqual(said, 200, `${what}: a budget is new`);
+                return said === 402;
+            });
             const list = (await api(gateway, 'GET', '/tenants?limit=100')).json.tenants.map((one) => one.name);
             assert.deepEqual(list.filter((name) => name !== 'one').sort(), ['late', 'team'], what);
             const refused = await api(gateway, 'PUT', '/tenants/new', {});
