@@ -337,6 +337,42 @@ test('answers that are slow and not late: the third is not waited for beyond wha
     await gateways[0].idle();
 });
 
+for (const tiers of [false, true])
+    test(`what was taken of a key without Redis is charged there afterwards (${tiers ? 'two tiers' : 'strict'})`, async (t) => {
+        const RPM = 30;
+        const redis = await Redis.start(t);
+        const { gateways } = await fleet(t, 2, redis.url, {
+            tiers,
+            oai: { keys: keys(1, { rpm: RPM }) },
+            tenant: { budgets: [] },
+        });
+        const [one, other] = gateways;
+        let served = 0;
+        const call = async (gateway) => {
+            const reply = await chat(gateway);
+            served += reply.status === 200;
+            return reply;
+        };
+        await call(one);
+        redis.pause();
+        const local = await decided([one], 'keys', 'local');
+        await until('keys are taken on the word of the gateway', async () => {
+            await call(one);
+            return (await decided([one], 'keys', 'local')) > local + 4;
+        });
+        /* A call without a budget is no decision about one, whoever is away. */
+        for (const by of ['redis', 'blocks', 'local'])
+            assert.equal(await decided(gateways, 'budget', by), 0, by);
+        redis.resume();
+        for (const gateway of gateways) await stored(gateway, 'ok');
+        await one.idle();
+        await until('Redis has been told', async () => (await one.metric('store_untold')) === 0);
+        /* The other knows of these by Redis alone. */
+        await until('the key is used up', async () => reason(await call(other)) === 'no_key');
+        assert.ok(served <= RPM, `${served} of ${RPM} a minute`);
+        assert.ok(served >= RPM - 4, `${served} of ${RPM} a minute`);
+    });
+
 test('Redis is not there at the start: it serves, and finds Redis when that comes', async (t) => {
     const redis = await Redis.start(t);
     await redis.kill();

@@ -33,9 +33,9 @@
 #include "server/remote_store/remote_name.h"
 #include "server/remote_store/scripts.h"
 
-enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, ARGS_MAX = 10 };
+enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, ARGS_MAX = 10, OWED_MAX = 8192 };
 
-static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50;
+static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50, OWED_FOR = 60000;
 
 enum key_state { ASKED, HELD, ABANDONED, KEPT, REFUSED, ENDED, GIVEN, OVER };
 
@@ -281,6 +281,15 @@ static void renew_answered(struct redis_ask *ask, const struct redisReply *reply
 
 /* ---- giving back ---- */
 
+static void send_later(struct remote_key *key)
+{
+    struct remote_keys *keys = key->keys;
+
+    TAILQ_INSERT_HEAD(&keys->unsent, key, list);
+    if (!net_timer_is_set(&keys->again))
+        net_timer_set(keys->options.loop, &keys->again, AGAIN);
+}
+
 static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct remote_key *key = of_ask(ask);
@@ -294,9 +303,7 @@ static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
         return;
     }
     assert(key->state == GIVEN);
-    TAILQ_INSERT_HEAD(&keys->unsent, key, list);
-    if (!net_timer_is_set(&keys->again))
-        net_timer_set(keys->options.loop, &keys->again, AGAIN);
+    send_later(key);
 }
 
 /* In the words of key_give.lua. */
@@ -333,6 +340,8 @@ static void send_back(struct remote_key *key)
                args.list, args.n);
 }
 
+static void ask_without_limits(struct remote_key *key);
+
 static void send_again(void *arg)
 {
     struct remote_keys *keys = arg;
@@ -342,7 +351,10 @@ static void send_again(void *arg)
     TAILQ_CONCAT(&unsent, &keys->unsent, list);
     while ((key = TAILQ_FIRST(&unsent)) != NULL) {
         TAILQ_REMOVE(&unsent, key, list);
-        send_back(key);
+        if (key->state == ENDED)
+            ask_without_limits(key);
+        else
+            send_back(key);
     }
 }
 
@@ -404,7 +416,8 @@ static void ask_for(struct remote_key *key, const struct tg_key_limits *limits,
                args.list, args.n);
 }
 
-/* It has been used: a yes is all that there is left to say. */
+/* It has been used: a yes is all that there is left to say. It is asked for until there is an
+ * answer; a second time, with the same lease, it does nothing more. */
 static void ask_without_limits(struct remote_key *key)
 {
     const struct tg_key_limits none = {0, 0, 0};
@@ -443,6 +456,15 @@ static bool is_peek(const struct remote_key *key)
     return key->id_bytes == 0;
 }
 
+/* Redis is away, and what was used is not out of its minute yet. Nobody remembers any number. */
+static bool is_worth_telling(const struct remote_key *key)
+{
+    const struct remote_keys *keys = key->keys;
+
+    return net_loop_now(keys->options.loop) < key->give_until && keys->n <= OWED_MAX &&
+           !redis_is_freeing(keys->options.redis);
+}
+
 static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct remote_key *key = of_ask(ask);
@@ -471,6 +493,8 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
             atomic_store_explicit(key->watch, 0, memory_order_relaxed);
     } else if (key->state == ENDED && !key->owed && key->report.sent) {
         ask_without_limits(key);
+    } else if (key->state == ENDED && key->owed && !reply && is_worth_telling(key)) {
+        send_later(key);
     } else {
         put_spare(key);
     }
@@ -517,6 +541,7 @@ void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
     }
     key->report = *report;
     key->ending = *ending;
+    key->give_until = num_add(net_loop_now(key->keys->options.loop), OWED_FOR);
     key->watch = NULL;
     if (key->state == REFUSED && report->sent)
         ask_without_limits(key);
@@ -595,6 +620,7 @@ void remote_keys_owe(struct remote_keys *keys, const struct tg_key_terms *terms,
         return;
     key->report = *report;
     key->ending = *ending;
+    key->give_until = num_add(net_loop_now(keys->options.loop), OWED_FOR);
     key->state = ENDED;
     ask_without_limits(key);
 }
