@@ -77,7 +77,9 @@ static void explained(void *context, enum explain_outcome outcome, const struct 
     } else if (outcome == EXPLAIN_NO_MEMORY) {
         admin_reply_error(call->in, 503, "busy", "no memory");
     } else {
-        const char *what = outcome == EXPLAIN_NO_TENANT ? "tenant" : "model";
+        const char *what = outcome == EXPLAIN_NO_TENANT ? "tenant"
+                           : outcome == EXPLAIN_NO_KEY  ? "key"
+                                                        : "model";
         admin_query_get(call->query, what, name, sizeof name);
         admin_reply_error(call->in, 404, "not_found", "there is no %s \"%.128s\"", what, name);
     }

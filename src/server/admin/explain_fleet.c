@@ -67,6 +67,8 @@ static void write_outcome(struct json_writer *out, enum explain_outcome outcome,
         explain_write(out, of);
     else if (outcome == EXPLAIN_NO_TENANT)
         write_failure(out, "not_found", "there is no such tenant");
+    else if (outcome == EXPLAIN_NO_KEY)
+        write_failure(out, "not_found", "there is no such key");
     else if (outcome == EXPLAIN_NO_MODEL)
         write_failure(out, "not_found", "there is no such model");
     else

@@ -37,10 +37,10 @@ static bool read_explain_priority(struct slice query, enum tg_priority *priority
 
 bool explain_query_read(struct slice query, struct explain_query *asked, char why[160])
 {
-    static const char *const TEXTS[] = {"tenant", "model", "user"};
+    static const char *const TEXTS[EXPLAIN_TEXTS] = {"tenant", "model", "user", "key"};
     struct explain_call *call = &asked->call;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < EXPLAIN_TEXTS; i++) {
         asked->names[i][0] = '\0';
         if (!admin_query_get(query, TEXTS[i], asked->names[i], sizeof asked->names[i]) && i < 2) {
             snprintf(why, 160, "parameter \"%s\" is missing", TEXTS[i]);
@@ -50,10 +50,12 @@ bool explain_query_read(struct slice query, struct explain_query *asked, char wh
     *call = (struct explain_call){.tenant = asked->names[0],
                                   .model = asked->names[1],
                                   .user = *asked->names[2] != '\0' ? asked->names[2] : NULL,
+                                  .key = *asked->names[3] != '\0' ? asked->names[3] : NULL,
                                   .max_tokens = -1,
                                   .tokens = -1,
                                   .micro = -1,
-                                  .priority = TG_PRIORITY_HIGH};
+                                  .priority = TG_PRIORITY_HIGH,
+                                  .worker = EXPLAIN_ALL_WORKERS};
     if (!read_count(query, "max_tokens", &call->max_tokens, why) ||
         !read_count(query, "prompt_bytes", &call->prompt_bytes, why) ||
         !read_count(query, "tokens", &call->tokens, why) ||

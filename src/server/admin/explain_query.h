@@ -6,10 +6,12 @@
 #include "io/text/slice.h"
 #include "server/explain/explain.h"
 
-#define EXPLAIN_PARAMETERS "tenant model user max_tokens prompt_bytes tokens micro_usd priority"
+#define EXPLAIN_PARAMETERS "tenant model user key max_tokens prompt_bytes tokens micro_usd priority"
+
+enum { EXPLAIN_TEXTS = 4 };
 
 struct explain_query {
-    char names[3][EXPLAIN_NAME_MAX + 1]; /* texts of the call */
+    char names[EXPLAIN_TEXTS][EXPLAIN_NAME_MAX + 1]; /* texts of the call */
     struct explain_call call;
 };
 

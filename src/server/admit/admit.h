@@ -70,8 +70,10 @@ bool admit_authenticate(struct worker *worker, const struct http_head *head,
 /* ---- Asking ---- */
 
 struct admit_ask {
-    struct slice tenant, peer; /* empty: not stated; default empty, here and below */
-    struct slice model, user;  /* copied, as all texts are */
+    struct slice tenant, peer;    /* empty: not stated; default empty, here and below */
+    struct slice model, user;     /* copied, as all texts are */
+    const struct config_key *key; /* the virtual key that was shown, in the generation that the
+                                     worker has now; null: none, the default */
     enum tg_priority priority; /* TG_PRIORITY_COUNT: not stated, the default; then the tenant's, and
                                   normal for a name that is no tenant's */
     bool has_value;            /* default false: then it is the tenant's */

@@ -96,8 +96,10 @@ bool admit_authz_read(struct worker *worker, struct admit_authz_request *request
     ask->enforce = true;
     ask->tenant = request->tenant;
     request->identity.user[0] = 0;
+    request->identity.key = NULL;
     if (ask->tenant.n == 0 && !find_tenant(worker, request, &ask->tenant, why))
         return false;
+    ask->key = request->identity.key;
     ask->user = request->user;
     if (ask->user.n == 0)
         ask->user = slice_of(request->identity.user);

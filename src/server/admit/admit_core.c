@@ -36,6 +36,7 @@ enum tg_err admit_describe(const struct generation *generation, struct admit_que
                                    .model_bytes = question->model.n,
                                    .user = ask->user.n > 0 ? ask->user.at : NULL,
                                    .user_bytes = ask->user.n,
+                                   .key = ask->key,
                                    .peer = peer.at,
                                    .peer_bytes = peer.n,
                                    .priority = priority};

@@ -100,6 +100,15 @@ struct config_names {
     size_t n;
 };
 
+struct config_pair {
+    const char *name, *value;
+};
+
+struct config_pairs {
+    struct config_pair *list;
+    size_t n;
+};
+
 /* rpm, rph, rpd, tpm, tph, tpd: at most one each. */
 #define CONFIG_LIMITS_MAX 6
 
@@ -222,14 +231,38 @@ struct config_gate {
 
 #define CONFIG_NEVER TG_NUMBER_MAX
 
-/* A virtual key. */
+#define CONFIG_TAGS_MAX 16       /* of one key */
+#define CONFIG_TAG_BYTES_MAX 128 /* of a name or a value */
+
+/* What a virtual key has of its own, below its tenant: it narrows, and never widens. */
+struct config_own {
+    struct config_limits *limits;
+    size_t n_limits;
+    struct config_budget *budgets;
+    size_t n_budgets;
+    struct config_names models, endpoints; /* patterns; none: as its tenant */
+    struct config_pairs tags;              /* by name, in order */
+    bool hard_budget, bound_budget;        /* as those of the tenant, with its own budgets */
+};
+
+/* A virtual key. Several of one name are one key with several secrets: they have the same of their
+ * own, and one state. */
 struct config_key {
     const char *name; /* null: none */
     uint8_t sha256[32];
     tg_ms not_after; /* CONFIG_NEVER: no end */
-    bool extra;      /* an extra, and not in a file */
-    bool blocked;    /* by an override: not_after is over then */
+    struct config_own own;
+    size_t first; /* the number of the first key of its tenant that has its name */
+    bool extra;   /* an extra, and not in a file */
+    bool blocked; /* by an override: not_after is over then */
+    bool token;   /* stands for a token, which is no key of the tenant's */
 };
+
+/* The name under which what a key uses is counted; null: nothing is. */
+static inline const char *config_key_name(const struct config_key *key)
+{
+    return key != NULL && !key->token ? key->name : NULL;
+}
 
 struct config_users {
     bool present;
@@ -489,7 +522,8 @@ struct config_extra {
     const char *text;
     size_t bytes;
 
-    /* A key. */
+    /* A key. `text` is what it has of its own: limits, budgets, models, endpoints, tags; null:
+     * nothing. */
     const char *key;    /* its name; null: none. The same of a block: null: all keys */
     const char *sha256; /* 64 hexadecimal digits */
     tg_ms not_after;    /* CONFIG_NEVER: no end */
@@ -578,15 +612,32 @@ int64_t config_budget_fits(const struct config *config, const struct config_tena
  * is not among them, unless there is no pattern at all, or the first one takes away. */
 bool config_patterns_match(const struct config_names *patterns, const char *name, size_t bytes);
 
-/* Whether a tenant may use a model: as config_patterns_match(), where an alias that is listed as
+/* The first key of a name that a tenant has; null: there is none. */
+const struct config_key *config_find_key(const struct config_tenant *tenant, const char *name);
+
+/* Whether a budget may refuse the calls of a tenant with a key (null: without one); whether one of
+ * those says `reserve: bound`. */
+static inline bool config_is_hard(const struct config_tenant *tenant, const struct config_key *key)
+{
+    return tenant->hard_budget || (key != NULL && key->own.hard_budget);
+}
+
+static inline bool config_is_bound(const struct config_tenant *tenant, const struct config_key *key)
+{
+    return tenant->bound_budget || (key != NULL && key->own.bound_budget);
+}
+
+/* Whether a tenant may use a model with a key (null: without one): as config_patterns_match(), where an alias that is listed as
  * such, without a star, stands for its model. A pattern with a star is not compared with aliases:
  * what is excluded under one name must not come back under another. */
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
-                    const struct config_model *model);
+                    const struct config_key *key, const struct config_model *model);
 
-/* Whether a tenant may use a path that is passed through: the last of its `endpoints` that matches
- * decides, and none of them is a no. */
-bool config_may_call(const struct config_tenant *tenant, struct slice path);
+/* Whether a tenant with a key (null: without one) may use a path that is passed through: the last
+ * of its `endpoints` that matches decides, and none of them is a no; those of a key also, unless it
+ * has none. */
+bool config_may_call(const struct config_tenant *tenant, const struct config_key *key,
+                     struct slice path);
 
 /* Whose rules hold for a call of a tenant, by its number, to a model (null: to none), and how many
  * have some: the tenant, its parents, the model. */

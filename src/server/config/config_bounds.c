@@ -5,8 +5,8 @@
  * starts, one at a time, and by nobody who only checks a file.
  *
  * A call clears one set of limits for each of these that applies: what its tenant leaves to the
- * gate, `rate` and `cost` of the tenant, each line of its `limits`, its `users.each`, and the same
- * but the first for each parent. Whatever else a pattern matches, it matches itself: so trying each
+ * gate, `rate` and `cost` of the tenant, each line of its `limits`, its `users.each`, the same but
+ * the first for each parent, and each line of its key. Whatever else a pattern matches, it matches itself: so trying each
  * pattern as the name of a model finds the call that has the most.
  */
 #include <assert.h>
@@ -16,15 +16,35 @@
 
 /* ---- Sets of limits ---- */
 
+static size_t count_lines(const struct config_limits *limits, size_t n, const char *model)
+{
+    size_t lines = 0;
+
+    for (size_t i = 0; i < n; i++)
+        lines += limits[i].models.n == 0 ||
+                 config_patterns_match(&limits[i].models, model, strlen(model));
+    return lines;
+}
+
+/* Of the key that has the most. */
+static size_t count_keys(const struct config_tenant *tenant, const char *model)
+{
+    size_t most = 0;
+
+    for (size_t k = 0; k < tenant->n_keys; k++) {
+        const struct config_own *own = &tenant->keys[k].own;
+        size_t n = count_lines(own->limits, own->n_limits, model);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static size_t count_own(const struct config_tenant *tenant, const char *model)
 {
     size_t n = tenant->rate.present || tenant->cost.present;
 
     n += tenant->users.present && tenant->users.each.n_limiters > 0;
-    for (size_t i = 0; i < tenant->n_limits; i++)
-        n += tenant->limits[i].models.n == 0 ||
-             config_patterns_match(&tenant->limits[i].models, model, strlen(model));
-    return n;
+    return n + count_lines(tenant->limits, tenant->n_limits, model);
 }
 
 static const struct config_tenant *parent_of(const struct config *config,
@@ -40,9 +60,26 @@ static size_t count_all(const struct config *config, const struct config_tenant 
     size_t n = (gate->rate.present && !tenant->rate.present) ||
                (gate->cost.present && !tenant->cost.present);
 
+    n += count_keys(tenant, model);
     for (; tenant != NULL; tenant = parent_of(config, tenant))
         n += count_own(tenant, model);
     return n;
+}
+
+/* Tries the patterns of some lines as models. */
+static void try_lines(const struct config *config, const struct config_tenant *tenant,
+                      const struct config_limits *limits, size_t n_limits, const char **model,
+                      size_t *most)
+{
+    for (size_t i = 0; i < n_limits; i++)
+        for (size_t k = 0; k < limits[i].models.n; k++) {
+            const char *name = limits[i].models.names[k];
+            size_t n = count_all(config, tenant, name + (name[0] == '!'));
+            if (n > *most) {
+                *model = name + (name[0] == '!');
+                *most = n;
+            }
+        }
 }
 
 static size_t count_most(const struct config *config, const struct config_tenant *tenant,
@@ -52,15 +89,11 @@ static size_t count_most(const struct config *config, const struct config_tenant
 
     *model = "";
     for (const struct config_tenant *at = tenant; at != NULL; at = parent_of(config, at))
-        for (size_t i = 0; i < at->n_limits; i++)
-            for (size_t k = 0; k < at->limits[i].models.n; k++) {
-                const char *name = at->limits[i].models.names[k];
-                size_t n = count_all(config, tenant, name + (name[0] == '!'));
-                if (n > most) {
-                    *model = name + (name[0] == '!');
-                    most = n;
-                }
-            }
+        try_lines(config, tenant, at->limits, at->n_limits, model, &most);
+    for (size_t k = 0; k < tenant->n_keys; k++)
+        if (tenant->keys[k].first == k)
+            try_lines(config, tenant, tenant->keys[k].own.limits, tenant->keys[k].own.n_limits,
+                      model, &most);
     return most;
 }
 
@@ -69,8 +102,12 @@ static void check_sets(struct reader *reader, const struct config_tenant *tenant
 {
     const struct config *config = reader->config;
     const char *model;
-    size_t lines = 1;
+    size_t lines = 1, of_key = 0;
 
+    for (size_t k = 0; k < tenant->n_keys; k++)
+        if (tenant->keys[k].own.n_limits > of_key)
+            of_key = tenant->keys[k].own.n_limits;
+    lines += of_key;
     /* Whatever the models are: most tenants are done with this. */
     for (const struct config_tenant *at = tenant; at != NULL; at = parent_of(config, at))
         lines += 2 + at->n_limits;
@@ -81,7 +118,7 @@ static void check_sets(struct reader *reader, const struct config_tenant *tenant
     if (most > TG_SCOPES_MAX)
         config_error(reader, config_child_or_self(node, "limits"),
                      "a call of the tenant \"%.60s\" for the model \"%.60s\" has to clear %zu sets "
-                     "of limits, its parents' included; at most %d are allowed",
+                     "of limits, its parents' and keys' included; at most %d are allowed",
                      tenant->name, model, most, TG_SCOPES_MAX);
 }
 

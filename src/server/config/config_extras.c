@@ -86,6 +86,18 @@ static void wrap(struct reader *reader, struct document *document)
     document->root = map;
 }
 
+/* `key: {...}`: see config_extra_key_node(). */
+static void wrap_key(struct reader *reader, struct document *document)
+{
+    struct yaml_node *map = new_node(reader, YAML_MAP, NULL);
+
+    if (map == NULL || new_key(reader, document->root, "key") == NULL)
+        return;
+    map->first = map->last = document->root;
+    map->n = 1;
+    document->root = map;
+}
+
 static void add_extra(struct reader *reader, const struct config_extra *extra)
 {
     char line[120];
@@ -98,11 +110,15 @@ static void add_extra(struct reader *reader, const struct config_extra *extra)
     const char *const texts[] = {extra->tenant, extra->key, extra->sha256, extra->tz};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         config_digest_add(reader, or_empty(texts[i]), strlen(or_empty(texts[i])) + 1);
-    if (extra->kind != CONFIG_EXTRA_TENANT)
+    if (extra->kind != CONFIG_EXTRA_TENANT && (extra->kind != CONFIG_EXTRA_KEY || !extra->text))
         return;
     config_digest_add(reader, extra->text, extra->bytes);
     if (!config_read_tree(reader, extra->text, extra->bytes))
         return;
+    if (extra->kind == CONFIG_EXTRA_KEY) {
+        wrap_key(reader, &reader->documents[reader->current]);
+        return;
+    }
     complete_name(reader, reader->documents[reader->current].root, extra->tenant);
     wrap(reader, &reader->documents[reader->current]);
 }
@@ -215,7 +231,8 @@ static void add_key(struct reader *reader, struct config_index *names, size_t ow
                     const struct config_extra *extra)
 {
     struct config_tenant *tenant = &reader->config->tenants[owner];
-    struct config_key key = {.not_after = extra->not_after, .extra = true};
+    struct config_key key = {.extra = true};
+    const struct yaml_node *own = yaml_tree_get(reader->documents[reader->current].root, "key");
 
     if (!is_good_key(reader, extra, key.sha256))
         return;
@@ -225,8 +242,12 @@ static void add_key(struct reader *reader, struct config_index *names, size_t ow
                        extra->tenant, extra->key);
         return;
     }
+    config_set_defaults(reader, &schema_own, &key);
+    key.not_after = extra->not_after;
     if (extra->key != NULL)
         key.name = config_text(reader, extra->key);
+    if (own != NULL)
+        config_read_section(reader, &schema_own, own, &key);
     assert(reader->n_keys < reader->n_extras);
     reader->keys[reader->n_keys++] = (struct extra_key){owner, tenant->n_keys, reader->current};
     tenant->keys[tenant->n_keys++] = key;

@@ -208,7 +208,7 @@ int64_t config_budget_fits(const struct config *config, const struct config_tena
     for (size_t i = 0; i < config->n_models; i++) {
         const struct config_model *model = &config->models[i];
         tg_micro cost = config_largest_call(model);
-        if (cost > most && (tenant == NULL || config_may_use(config, tenant, model))) {
+        if (cost > most && (tenant == NULL || config_may_use(config, tenant, NULL, model))) {
             most = cost;
             *largest = model;
         }
@@ -216,10 +216,17 @@ int64_t config_budget_fits(const struct config *config, const struct config_tena
     return most > 0 ? budget->micro_usd / most : -1;
 }
 
-bool config_may_use(const struct config *config, const struct config_tenant *tenant,
-                    const struct config_model *model)
+const struct config_key *config_find_key(const struct config_tenant *tenant, const char *name)
 {
-    const struct config_names *patterns = &tenant->models;
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        if (tenant->keys[i].name != NULL && strcmp(tenant->keys[i].name, name) == 0)
+            return &tenant->keys[i];
+    return NULL;
+}
+
+static bool is_among(const struct config *config, const struct config_names *patterns,
+                     const struct config_model *model)
+{
     const size_t number = (size_t)(model - config->models), bytes = strlen(model->name);
     assert(number < config->n_models);
     bool among = patterns->n == 0 || patterns->names[0][0] == '!';
@@ -232,6 +239,13 @@ bool config_may_use(const struct config *config, const struct config_tenant *ten
             among = !excludes;
     }
     return among;
+}
+
+bool config_may_use(const struct config *config, const struct config_tenant *tenant,
+                    const struct config_key *key, const struct config_model *model)
+{
+    return is_among(config, &tenant->models, model) &&
+           (key == NULL || is_among(config, &key->own.models, model));
 }
 
 size_t config_rule_owners(const struct config *config, size_t tenant,

@@ -76,6 +76,8 @@ static void read_documents(struct reader *reader)
     if (!reader->no_memory)
         config_check_keys(reader);
     if (!reader->no_memory)
+        config_link_keys(reader);
+    if (!reader->no_memory)
         config_check_references(reader);
     if (!reader->no_memory && reader->problems->errors == 0)
         config_check_rules(reader);

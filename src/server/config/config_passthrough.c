@@ -97,17 +97,23 @@ void config_check_passthrough(struct reader *reader)
 
 /* ---- Who may use them ---- */
 
-bool config_may_call(const struct config_tenant *tenant, struct slice path)
+static bool is_among(const struct config_names *patterns, bool among, struct slice path)
 {
-    const struct config_names *patterns = &tenant->endpoints;
-    bool among = false;
-
     for (size_t i = 0; i < patterns->n; i++) {
         bool excludes = patterns->names[i][0] == '!';
         if (path_pattern_matches(patterns->names[i] + excludes, path))
             among = !excludes;
     }
     return among;
+}
+
+bool config_may_call(const struct config_tenant *tenant, const struct config_key *key,
+                     struct slice path)
+{
+    const struct config_names *own = key != NULL ? &key->own.endpoints : NULL;
+
+    return is_among(&tenant->endpoints, false, path) &&
+           (own == NULL || is_among(own, own->n == 0 || own->names[0][0] == '!', path));
 }
 
 static bool is_reachable(const struct config *config, const char *pattern)
@@ -135,18 +141,29 @@ static void check_endpoint(struct reader *reader, const struct yaml_node *node)
                      pattern);
 }
 
+static void check_endpoints(struct reader *reader, const struct yaml_node *list)
+{
+    if (list == NULL || list->kind != YAML_LIST)
+        return;
+    for (const struct yaml_node *item = list->first; item != NULL; item = item->next)
+        if (item->kind == YAML_TEXT && !item->unknown)
+            check_endpoint(reader, item);
+}
+
 void config_check_endpoints(struct reader *reader)
 {
     const struct yaml_node *node;
 
     for (struct config_walk walk = CONFIG_LIST("tenants");
          (node = config_walk_next(reader, &walk)) != NULL;) {
-        const struct yaml_node *list = yaml_tree_get(node, "endpoints");
-        if (list == NULL || list->kind != YAML_LIST)
-            continue;
-        for (const struct yaml_node *item = list->first; item != NULL; item = item->next)
-            if (item->kind == YAML_TEXT && !item->unknown)
-                check_endpoint(reader, item);
+        const struct yaml_node *key = config_first(yaml_tree_get(node, "keys"));
+        check_endpoints(reader, yaml_tree_get(node, "endpoints"));
+        for (; key != NULL; key = key->next)
+            check_endpoints(reader, yaml_tree_get(key, "endpoints"));
+    }
+    for (size_t i = 0; i < reader->n_keys; i++) {
+        reader->current = reader->keys[i].document;
+        check_endpoints(reader, yaml_tree_get(config_extra_key_node(reader, i), "endpoints"));
     }
 }
 

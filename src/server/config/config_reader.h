@@ -97,6 +97,19 @@ static inline const struct yaml_node *config_child_or_self(const struct yaml_nod
     return child != NULL ? child : node;
 }
 
+/* The first item of a list; null: there is none, or it is no list. */
+static inline const struct yaml_node *config_first(const struct yaml_node *list)
+{
+    return list != NULL && list->kind == YAML_LIST ? list->first : NULL;
+}
+
+/* What the i-th key that is an extra has of its own; null: nothing. It does not stand at the root of
+ * its document, where a file has sections of these names. */
+static inline const struct yaml_node *config_extra_key_node(const struct reader *reader, size_t i)
+{
+    return yaml_tree_get(reader->documents[reader->keys[i].document].root, "key");
+}
+
 /* ---- config_problems.c ---- */
 
 void config_error(struct reader *reader, const struct yaml_node *at, const char *format, ...)
@@ -279,6 +292,11 @@ void config_link_tenants(struct reader *reader);
 
 /* A hash is allowed once: what files have twice is an error, an extra is dropped. */
 void config_check_keys(struct reader *reader);
+
+/* ---- config_own.c ---- */
+
+/* After that: keys of one name have the same of their own. */
+void config_link_keys(struct reader *reader);
 
 /* ---- config_policy.c ---- */
 

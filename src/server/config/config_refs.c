@@ -201,6 +201,16 @@ static void check_patterns(struct references *refs, const struct yaml_node *list
     }
 }
 
+/* A tenant or a key: its models, and those of its limits. */
+static void check_owner(struct references *refs, const struct yaml_node *owner)
+{
+    const struct yaml_node *limit = config_first(yaml_tree_get(owner, "limits"));
+
+    check_patterns(refs, yaml_tree_get(owner, "models"));
+    for (; limit != NULL; limit = limit->next)
+        check_patterns(refs, yaml_tree_get(limit, "models"));
+}
+
 static bool has_section(struct reader *reader, const char *section)
 {
     for (size_t i = 0; i < reader->n_documents; i++)
@@ -241,11 +251,14 @@ void config_check_references(struct reader *reader)
         return;
     for (struct config_walk walk = CONFIG_LIST("tenants");
          (node = config_walk_next(reader, &walk)) != NULL;) {
-        const struct yaml_node *limits = yaml_tree_get(node, "limits");
-        check_patterns(&refs, yaml_tree_get(node, "models"));
-        if (limits != NULL && limits->kind == YAML_LIST)
-            for (const struct yaml_node *limit = limits->first; limit != NULL; limit = limit->next)
-                check_patterns(&refs, yaml_tree_get(limit, "models"));
+        const struct yaml_node *key = config_first(yaml_tree_get(node, "keys"));
+        check_owner(&refs, node);
+        for (; key != NULL; key = key->next)
+            check_owner(&refs, key);
+    }
+    for (size_t i = 0; i < reader->n_keys; i++) {
+        reader->current = reader->keys[i].document;
+        check_owner(&refs, config_extra_key_node(reader, i));
     }
 }
 

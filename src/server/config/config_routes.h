@@ -88,15 +88,6 @@ enum config_preset {
     CONFIG_PRESET_OLLAMA
 };
 
-struct config_pair {
-    const char *name, *value;
-};
-
-struct config_pairs {
-    struct config_pair *list;
-    size_t n;
-};
-
 /* The limits of a group of keys; or those of one key, for one model. */
 struct config_group {
     const char *name;

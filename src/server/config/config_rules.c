@@ -456,14 +456,24 @@ void config_watch_prices(struct reader *reader)
 
 /* ---- All of it ---- */
 
-static void add_hard_budgets(struct config_tenant *tenant, const struct config_budget *budgets,
-                             size_t n)
+static void add_hard_budgets(const struct config_budget *budgets, size_t n, bool *hard, bool *bound)
 {
     for (size_t i = 0; i < n; i++)
         if (budgets[i].mode == CONFIG_ENFORCE) {
-            tenant->hard_budget = true;
-            tenant->bound_budget |= budgets[i].reserve == CONFIG_RESERVE_BOUND;
+            *hard = true;
+            *bound |= budgets[i].reserve == CONFIG_RESERVE_BOUND;
         }
+}
+
+/* Its keys' own come on top. */
+static void find_hard_keys(struct config_tenant *tenant)
+{
+    for (size_t k = 0; k < tenant->n_keys; k++) {
+        struct config_own *own = &tenant->keys[k].own;
+        own->hard_budget = own->bound_budget = false;
+        if (tenant->mode == CONFIG_ENFORCE)
+            add_hard_budgets(own->budgets, own->n_budgets, &own->hard_budget, &own->bound_budget);
+    }
 }
 
 /* A tenant in shadow is refused nothing by budgets of its own. */
@@ -471,16 +481,19 @@ static void find_hard_budgets(struct config *config)
 {
     for (size_t i = 0; i < config->n_tenants; i++) {
         struct config_tenant *tenant = &config->tenants[i];
-        tenant->hard_budget = tenant->bound_budget = false;
-        add_hard_budgets(tenant, config->budgets, config->n_budgets);
+        bool hard = false, bound = false;
+        add_hard_budgets(config->budgets, config->n_budgets, &hard, &bound);
         for (size_t k = i; k != CONFIG_NO_PARENT; k = config->tenants[k].parent) {
             const struct config_tenant *at = &config->tenants[k];
             if (at->mode != CONFIG_ENFORCE)
                 continue;
-            add_hard_budgets(tenant, at->budgets, at->n_budgets);
+            add_hard_budgets(at->budgets, at->n_budgets, &hard, &bound);
             if (k == i && at->users.each.mode == CONFIG_ENFORCE)
-                add_hard_budgets(tenant, at->users.budgets, at->users.n_budgets);
+                add_hard_budgets(at->users.budgets, at->users.n_budgets, &hard, &bound);
         }
+        tenant->hard_budget = hard;
+        tenant->bound_budget = bound;
+        find_hard_keys(tenant);
     }
 }
 

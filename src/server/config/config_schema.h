@@ -97,15 +97,17 @@ extern const struct schema_section config_schema;
 /* Its parts, one file each: config_schema_gate.c, _routes.c, _tenants.c. */
 extern const struct schema_section schema_gate, schema_concurrency, schema_model_concurrency,
     schema_own_concurrency, schema_providers, schema_models, schema_passthrough, schema_protect,
-    schema_tenants, schema_budgets, schema_price, schema_rules, schema_image;
+    schema_tenants, schema_own, schema_budgets, schema_price, schema_rules, schema_image;
 
 /* Functions that check a section as a whole, once its keys have been read: see config_finish.c,
- * config_policy.c, config_tenants.c and envoy_rules_read.c. */
+ * config_policy.c, config_tenants.c, config_own.c and envoy_rules_read.c. */
 void config_finish_concurrency(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_type(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_memory(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_limits(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_each(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_key(struct reader *reader, const struct yaml_node *node, void *into);
+void config_finish_own(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_tenant(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_rule(struct reader *reader, const struct yaml_node *node, void *into);
 void config_finish_listen(struct reader *reader, const struct yaml_node *node, void *into);

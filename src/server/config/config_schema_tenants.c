@@ -22,19 +22,6 @@ static const struct schema_key budget_keys[] = {
 const struct schema_section schema_budgets = {budget_keys, sizeof(struct config_budget), NOWHERE,
                                               NULL};
 
-static const struct schema_key key_keys[] = {
-    VALUE("name", SCHEMA_NAME, false, NULL, NULL, AT(config_key, name), "its name"),
-    VALUE("sha256", SCHEMA_SHA256, true, NULL, NULL, AT(config_key, sha256),
-          "the hash of the virtual key; the key itself is not stored"),
-    {.name = "not_after",
-     .kind = SCHEMA_TIME,
-     .offset = AT(config_key, not_after),
-     .help = "the key is refused from then on; if left out, it does not expire"},
-    END,
-};
-
-static const struct schema_section keys = {key_keys, sizeof(struct config_key), NOWHERE, NULL};
-
 static const struct schema_key rule_keys[] = {
     VALUE("field", SCHEMA_NAME, false, NULL, NULL, AT(field_rule, name),
           "the field of the body it is for, in the neutral form, such as max_tokens or "
@@ -92,6 +79,43 @@ static const struct schema_section limits = {limit_keys, sizeof(struct config_li
                                              config_finish_limits};
 static const struct schema_section each = {each_keys, sizeof(struct config_users), NOWHERE,
                                            config_finish_each};
+
+#define OWN                                                                                        \
+    SECTIONS("limits", &limits, AT(config_key, own.limits), AT(config_key, own.n_limits),          \
+             "limits of its own, beside those of its tenant; they need a name"),                   \
+        SECTIONS("budgets", &schema_budgets, AT(config_key, own.budgets),                          \
+                 AT(config_key, own.n_budgets),                                                    \
+                 "budgets of its own, below those of its tenant; they need a name"),               \
+        LIST_OF("models", SCHEMA_PATTERN, NULL, AT(config_key, own.models),                        \
+                "models it may use of those that its tenant may; if left out, all of these"),      \
+        LIST_OF("endpoints", SCHEMA_ENDPOINT, NULL, AT(config_key, own.endpoints),                 \
+                "paths of `passthrough` it may use of those that its tenant may, like `models`; "  \
+                "if left out, all of these"),                                                      \
+        NAMED("tags", SCHEMA_LINE, NULL, AT(config_key, own.tags),                                 \
+              "what the ledger notes of its calls, such as `cost_centre`; they need a " \
+              "name")
+
+static const struct schema_key key_keys[] = {
+    VALUE("name", SCHEMA_NAME, false, NULL, NULL, AT(config_key, name),
+          "its name: what it uses is counted under it. Keys of one name are one, with several "
+          "secrets: one of them may say what follows `not_after`, and it holds for all"),
+    VALUE("sha256", SCHEMA_SHA256, true, NULL, NULL, AT(config_key, sha256),
+          "the hash of the virtual key; the key itself is not stored"),
+    {.name = "not_after",
+     .kind = SCHEMA_TIME,
+     .offset = AT(config_key, not_after),
+     .help = "the key is refused from then on; if left out, it does not expire"},
+    OWN,
+    END,
+};
+
+/* Of a key that is an extra: the rest stands beside it. */
+static const struct schema_key own_keys[] = {OWN, END};
+
+static const struct schema_section keys = {key_keys, sizeof(struct config_key), NOWHERE,
+                                           config_finish_key};
+const struct schema_section schema_own = {own_keys, sizeof(struct config_key), NOWHERE,
+                                          config_finish_own};
 
 static const struct schema_key user_keys[] = {
     VALUE("from", SCHEMA_HEADER, true, NULL, NULL, AT(config_users, header),

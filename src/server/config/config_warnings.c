@@ -85,7 +85,7 @@ static bool is_for(const struct warner *warner, const struct config_names *model
 
     assert(model < warner->config->n_models);
     return (warner->tenant == NULL ||
-            config_may_use(warner->config, warner->tenant, &warner->config->models[model])) &&
+            config_may_use(warner->config, warner->tenant, NULL, &warner->config->models[model])) &&
            (models == NULL || models->n == 0 || config_patterns_match(models, name, strlen(name)));
 }
 
@@ -381,6 +381,24 @@ static void check_concurrency(struct warner *warner)
             warner->tenant->name, warner->tenant->concurrency, most, fixed ? "initial" : "max");
 }
 
+/* Keys of files alone: those that are extras were right when they were made. */
+static void check_own(struct warner *warner)
+{
+    const struct config_tenant *tenant = warner->tenant;
+
+    for (size_t k = 0; k < tenant->n_keys; k++) {
+        const struct config_own *own = &tenant->keys[k].own;
+        const struct yaml_node *key = find_item(warner, "keys", k);
+        const struct yaml_node *limits = yaml_tree_get(key, "limits");
+        const struct yaml_node *budgets = yaml_tree_get(key, "budgets");
+        for (size_t i = 0; i < own->n_limits && limits != NULL; i++)
+            check_line_of_tokens(warner, &own->limits[i], item_of(limits, i),
+                                 "this limit of a key");
+        for (size_t i = 0; i < own->n_budgets && budgets != NULL; i++)
+            check_budget(warner, &own->budgets[i], tenant, item_of(budgets, i));
+    }
+}
+
 static void check_expiry(struct warner *warner, tg_ms now)
 {
     const struct config_tenant *tenant = warner->tenant;
@@ -442,6 +460,7 @@ static void check_tenant(struct warner *warner, tg_ms now)
     check_cheaper(warner);
     check_concurrency(warner);
     check_expiry(warner, now);
+    check_own(warner);
 }
 
 /* An address, or this machine. */

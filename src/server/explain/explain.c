@@ -215,6 +215,7 @@ void explain_start(struct explainer *explainer, struct generation *generation,
     of->asked.tenant = keep_name(of->names[0], asked->tenant);
     of->asked.model = keep_name(of->names[1], asked->model);
     of->asked.user = keep_name(of->names[2], asked->user);
+    of->asked.key = keep_name(of->names[3], asked->key);
     enum explain_outcome outcome = explain_prepare(of);
     if (outcome == EXPLAIN_DONE)
         explain_ask_store(of);

@@ -56,12 +56,14 @@ void explainer_fini(struct explainer *explainer);
 /* A call, or, without a model, all limits and budgets that calls of a tenant may have to clear. */
 struct explain_call {
     const char *tenant;
-    const char *model;    /* null: no call is asked about, and nothing below but `user` counts */
-    const char *user;     /* null: none */
-    int64_t max_tokens;   /* -1: it does not say */
-    int64_t prompt_bytes; /* bytes of text in its only message */
-    int64_t tokens;       /* asked for on the cost axis; -1: as estimated */
-    tg_micro micro;       /* to be reserved; -1: the bound of such a call */
+    const char
+        *model; /* null: no call is asked about, and nothing below but `user` and `key` counts */
+    const char *user;          /* null: none */
+    const char *key;           /* the name of a virtual key of the tenant; null: none */
+    int64_t max_tokens;        /* -1: it does not say */
+    int64_t prompt_bytes;      /* bytes of text in its only message */
+    int64_t tokens;            /* asked for on the cost axis; -1: as estimated */
+    tg_micro micro;            /* to be reserved; -1: the bound of such a call */
     enum tg_priority priority; /* asked for; lowered to what the tenant may */
     size_t worker;             /* who asks the store, EXPLAIN_ALL_WORKERS: each */
 };
@@ -70,8 +72,9 @@ struct explain_call {
 
 enum explain_outcome {
     EXPLAIN_DONE,
-    EXPLAIN_NO_TENANT, /* the configuration has none of that name; so of the model */
+    EXPLAIN_NO_TENANT, /* the configuration has none of that name; so of the others */
     EXPLAIN_NO_MODEL,
+    EXPLAIN_NO_KEY,
     EXPLAIN_NO_MEMORY,
 };
 

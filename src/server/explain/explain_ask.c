@@ -112,6 +112,7 @@ static void add_route(struct explanation *of, const struct route *route, const s
     enum route_way way = route_way(route->provider->config, ask->endpoint, &dialect);
     const struct quote_call asked = {.gateway = of->gateway,
                                      .tenant = of->tenant,
+                                     .key = of->key,
                                      .route = route,
                                      .ask = ask,
                                      .is_listed = of->is_listed,
@@ -138,7 +139,7 @@ static size_t maybe_cheaper(const struct explanation *of, size_t model)
     double part;
 
     if (config->cheaper == CONFIG_NONE || of->tenant->allow_cheaper <= 0 ||
-        !config_may_use(of->config, of->tenant, &of->config->models[config->cheaper]))
+        !config_may_use(of->config, of->tenant, of->key, &of->config->models[config->cheaper]))
         return model;
     return explain_left(of, NULL, &left, &part) && part < of->tenant->allow_cheaper
                ? config->cheaper
@@ -153,7 +154,7 @@ static void add_fallbacks(struct explanation *of, const struct config_model *ask
     for (size_t i = 0; i < asked->n_fallback && of->n_routes < EXPLAIN_ROUTES_MAX; i++) {
         const struct route *route = &of->generation->routes[asked->fallback[i]];
         struct ask ask = *original;
-        if (config_may_use(of->config, of->tenant, route->config) &&
+        if (config_may_use(of->config, of->tenant, of->key, route->config) &&
             pass_rules(of, route, &ask, &problem))
             add_route(of, route, &ask);
     }
@@ -164,7 +165,7 @@ static void find_routes(struct explanation *of, size_t model, const struct route
 {
     const struct config_model *config = model != CONFIG_NONE ? &of->config->models[model] : NULL;
     bool may = config != NULL
-                   ? config_may_use(of->config, of->tenant, config)
+                   ? config_may_use(of->config, of->tenant, of->key, config)
                    : config_patterns_match(&of->tenant->models, of->model, strlen(of->model));
     const struct route *route = named;
     struct ask original = of->ask;
@@ -196,6 +197,7 @@ static bool fill_call(struct explanation *of, const struct route *route)
                              .tenant_bytes = strlen(of->tenant->name),
                              .model = of->model,
                              .model_bytes = strlen(of->model),
+                             .key = of->key,
                              .user = asked->user,
                              .user_bytes = asked->user != NULL ? strlen(asked->user) : 0,
                              .peer = of->tenant->name,
@@ -236,6 +238,8 @@ enum explain_outcome explain_prepare(struct explanation *of)
     if (of->tenant == NULL)
         return EXPLAIN_NO_TENANT;
     of->tenant_number = (size_t)(of->tenant - of->config->tenants);
+    if (of->asked.key != NULL && (of->key = config_find_key(of->tenant, of->asked.key)) == NULL)
+        return EXPLAIN_NO_KEY;
     if (explain_is_survey(of)) {
         explain_survey_prepare(of);
         return EXPLAIN_DONE;
@@ -248,6 +252,7 @@ enum explain_outcome explain_prepare(struct explanation *of)
     of->money = (struct spending_call){
         .tenant = of->tenant->name,
         .hint = of->tenant_number,
+        .key = config_key_name(of->key),
         .user = {of->asked.user, of->asked.user != NULL ? strlen(of->asked.user) : 0}};
     if (!of->tenant->users.present) {
         of->asked.user = NULL; /* the gateway reads no name there */

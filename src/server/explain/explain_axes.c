@@ -13,16 +13,23 @@ static void name_origin(const struct explanation *of, const struct tg_scope *sco
 
     if (!scopes_origin(of->generation->scopes, of->tenant, scope->limits, &origin))
         return;
-    limit->scope = origin.what == SCOPES_USERS ? "user" : explain_scope(of, origin.tenant);
-    limit->name = origin.what == SCOPES_USERS ? of->asked.user : origin.tenant->name;
+    limit->scope = origin.what == SCOPES_USERS ? "user"
+                   : origin.what == SCOPES_KEY ? "key"
+                                               : explain_scope(of, origin.tenant);
+    limit->name = origin.what == SCOPES_USERS ? of->asked.user
+                  : origin.what == SCOPES_KEY ? origin.key->name
+                                              : origin.tenant->name;
     explain_place(origin.tenant, limit->source);
     if (origin.what == SCOPES_DEFAULTS)
         explain_from_section(of, limit,
                              strcmp(limit->stage, "rate") == 0 ? "gate.rate (default)"
                                                                : "gate.cost (default)");
-    if (origin.what == SCOPES_LINE) {
-        if (origin.tenant->limits[origin.line].models.n > 0)
-            limit->models = &origin.tenant->limits[origin.line].models;
+    if (origin.what == SCOPES_LINE || origin.what == SCOPES_KEY) {
+        const struct config_limits *line = origin.what == SCOPES_KEY
+                                               ? &origin.key->own.limits[origin.line]
+                                               : &origin.tenant->limits[origin.line];
+        if (line->models.n > 0)
+            limit->models = &line->models;
         memcpy(inner, limit->what, sizeof inner);
         snprintf(limit->what, sizeof limit->what, "limits[%zu]: %.130s", origin.line, inner);
     }

@@ -31,6 +31,9 @@ static const struct config_budget *budget_config(const struct explanation *of,
     if (owner != NULL && account->user.size > 0) {
         list = owner->users.budgets;
         n = owner->users.n_budgets;
+    } else if (owner != NULL && account->key != NULL) {
+        list = of->key->own.budgets;
+        n = of->key->own.n_budgets;
     }
     return i < n ? &list[i] : NULL;
 }
@@ -48,9 +51,11 @@ static void add_account(void *context, const struct spending_account *account)
         list->views[list->n++] =
             (struct budget_view){.scope = account->tenant == NULL  ? "everyone"
                                           : account->user.size > 0 ? "user"
+                                          : account->key != NULL   ? "key"
                                           : owner == of->tenant    ? "tenant"
                                                                    : "parent",
                                  .name = account->user.size > 0 ? of->asked.user
+                                         : account->key != NULL ? of->key->name
                                          : owner != NULL        ? owner->name
                                                                 : NULL,
                                  .owner = owner,
@@ -151,6 +156,7 @@ static void say_what_fits(struct explanation *of, const struct explain_route *wa
 {
     const struct quote_call asked = {.gateway = of->gateway,
                                      .tenant = of->tenant,
+                                     .key = of->key,
                                      .route = way->route,
                                      .ask = &of->ask,
                                      .is_listed = of->is_listed};

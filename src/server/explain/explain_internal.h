@@ -82,9 +82,10 @@ struct explanation {
     bool holds; /* the generation */
     const struct config *config;
     struct explain_call asked;
-    char names[3][EXPLAIN_NAME_MAX + 1]; /* its texts */
+    char names[4][EXPLAIN_NAME_MAX + 1]; /* its texts */
     const struct config_tenant *tenant;
     size_t tenant_number;
+    const struct config_key *key; /* null: none */
     tg_ms now;
 
     /* explain_ask.c */

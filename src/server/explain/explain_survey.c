@@ -15,6 +15,7 @@ void explain_survey_prepare(struct explanation *of)
     const char *user = tenant->users.present ? asked->user : NULL;
     const struct scopes_who who = {.tenant = tenant->name,
                                    .tenant_bytes = strlen(tenant->name),
+                                   .key = of->key,
                                    .user = user,
                                    .user_bytes = user != NULL ? strlen(user) : 0,
                                    .peer = tenant->name,
@@ -26,6 +27,7 @@ void explain_survey_prepare(struct explanation *of)
     of->expectation = (struct tg_expectation){.charge = 1, .factor = 1};
     of->money = (struct spending_call){.tenant = tenant->name,
                                        .hint = of->tenant_number,
+                                       .key = config_key_name(of->key),
                                        .user = {user, who.user_bytes},
                                        .money = 1};
     tg_call_init(&of->gate_call);

@@ -71,6 +71,7 @@ void explain_write(struct json_writer *out, const struct explanation *of)
     json_member_text(out, "tenant", of->tenant->name);
     json_member_text(out, "model", of->model);
     json_member_text(out, "user", of->asked.user);
+    json_member_text(out, "key", of->asked.key);
     json_member_text(out, "priority", tg_priority_name(of->gate_call.priority));
     json_member_unless(out, "max_tokens", of->asked.max_tokens, -1);
     json_member_number(out, "tokens", of->gate_call.debit.cost);
@@ -78,9 +79,9 @@ void explain_write(struct json_writer *out, const struct explanation *of)
     json_member_real(out, "overbook", of->expectation.factor);
     json_member_number(out, "micro_usd", way != NULL ? way->micro : 0);
     json_member_text(out, "reserve",
-                     way == NULL || !of->tenant->hard_budget ? NULL
-                     : way->quote.pair != 0                  ? "expected"
-                                                             : "bound");
+                     way == NULL || !config_is_hard(of->tenant, of->key) ? NULL
+                     : way->quote.pair != 0                              ? "expected"
+                                                                         : "bound");
     json_member_flag(out, "admitted", by == NULL);
     json_member_flag(out, "waits", of->waits);
     json_member_unless(out, "refused_by", (int64_t)of->binding, (int64_t)of->n);

@@ -40,18 +40,18 @@ static void write_key(struct json_writer *out, const struct me_ask *ask)
 
 /* The names that calls may ask for, as GET /v1/models has them. */
 static void write_models(struct json_writer *out, const struct config *config,
-                         const struct config_tenant *tenant)
+                         const struct config_tenant *tenant, const struct config_key *key)
 {
     size_t n = 0;
 
     json_write_key(out, "models");
     json_write_array(out);
     for (size_t i = 0; i < config->n_models; i++)
-        if (config_may_use(config, tenant, &config->models[i]) && n++ < MODELS_MAX)
+        if (config_may_use(config, tenant, key, &config->models[i]) && n++ < MODELS_MAX)
             json_write_string(out, config->models[i].name, strlen(config->models[i].name));
     for (size_t i = 0; i < config->n_aliases; i++) {
         const struct config_alias *alias = &config->aliases[i];
-        if (config_may_use(config, tenant, &config->models[alias->model]) && n++ < MODELS_MAX)
+        if (config_may_use(config, tenant, key, &config->models[alias->model]) && n++ < MODELS_MAX)
             json_write_string(out, alias->name, strlen(alias->name));
     }
     json_write_array_end(out);
@@ -196,6 +196,8 @@ void me_answer_begin(struct me_ask *ask, const struct gateway *gateway,
     const struct generation *generation = explain_generation(of);
     const struct config *config = &generation->config;
     const struct config_tenant *tenant = config_tenant(config, ask->tenant, strlen(ask->tenant));
+    const struct config_key *key =
+        ask->by_token || ask->key[0] == 0 ? NULL : config_find_key(tenant, ask->key);
     struct json_writer *out = &ask->out;
 
     json_write_object(out);
@@ -206,7 +208,7 @@ void me_answer_begin(struct me_ask *ask, const struct gateway *gateway,
                                                         : NULL);
     write_key(out, ask);
     json_member_text(out, "user", ask->user[0] != 0 ? ask->user : NULL);
-    write_models(out, config, tenant);
+    write_models(out, config, tenant, key);
     write_store(out, gateway);
     me_write_limits(out, gateway, of);
     write_refusals(out, ask, generation->shares[tenant - config->tenants]);

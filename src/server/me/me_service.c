@@ -128,7 +128,7 @@ static void surveyed(void *context, enum explain_outcome outcome, const struct e
         if (outcome == EXPLAIN_NO_MEMORY) {
             ask->is_refused = true;
             refusal_of_memory(&ask->why);
-        } else { /* since it was asked the tenant has gone */
+        } else { /* since it was asked the tenant or the key has gone */
             me_refuse(ask, REPLY_INVALID_API_KEY, "the tenant of this key is gone");
         }
         go_back(ask);
@@ -154,6 +154,7 @@ static void survey(void *arg)
     struct control *control = me->control;
     const struct explain_call asked = {.tenant = ask->tenant,
                                        .user = ask->user[0] != 0 ? ask->user : NULL,
+                                       .key = !ask->by_token && ask->key[0] != 0 ? ask->key : NULL,
                                        .max_tokens = -1,
                                        .tokens = -1,
                                        .micro = -1,

@@ -313,6 +313,7 @@ static enum tg_err describe(struct protected_call *call, struct tg_problem *prob
     struct slice peer = node.n > 0 ? node : name;
     const struct scopes_who who = {.tenant = name.at,
                                    .tenant_bytes = name.n,
+                                   .key = call->key,
                                    .peer = peer.at,
                                    .peer_bytes = peer.n,
                                    .priority = priority};

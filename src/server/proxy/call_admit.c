@@ -323,7 +323,7 @@ static bool may_fall_back(struct call *call, size_t model)
     const struct config *config = &call->generation->config;
     struct ask_problem problem;
 
-    return config_may_use(config, call_tenant(call), &config->models[model]) &&
+    return config_may_use(config, call_tenant(call), call->virtual_key, &config->models[model]) &&
            call_is_reached(call, &call->generation->routes[model]) &&
            call_is_carried(call, call->next_fallback) &&
            call_objects_at(call, call->generation->routes[model].provider) &&

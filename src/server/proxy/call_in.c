@@ -74,6 +74,7 @@ static bool describe(struct call *call, struct slice model)
                              .tenant_bytes = strlen(tenant->name),
                              .model = model.at,
                              .model_bytes = model.n,
+                             .key = call->virtual_key,
                              .peer = tenant->name,
                              .peer_bytes = strlen(tenant->name),
                              .priority = (enum tg_priority)tenant->priority};
@@ -190,8 +191,10 @@ static void list_models(struct call *call, const struct endpoint_match *match)
 
     if (http_find(&call->in->head, SLICE("anthropic-version")).at)
         call->api = WIRE_ANTHROPIC;
-    const struct model_list list = {
-        .config = &call->generation->config, .tenant = call_tenant(call), .api = call->api};
+    const struct model_list list = {.config = &call->generation->config,
+                                    .tenant = call_tenant(call),
+                                    .key = call->virtual_key,
+                                    .api = call->api};
     json_writer_init(&out);
     if (match->endpoint == ENDPOINT_MODELS)
         model_list_write(&list, &out);
@@ -247,8 +250,8 @@ static bool check_endpoint(struct call *call)
 {
     struct refusal why;
 
-    if (call->passthrough == NULL ||
-        config_may_call(call_tenant(call), path_of_target(call->in->head.target)))
+    if (call->passthrough == NULL || config_may_call(call_tenant(call), call->virtual_key,
+                                                     path_of_target(call->in->head.target)))
         return true;
     refusal_init(&why, REPLY_NOT_FOUND, "there is nothing at this path for this key");
     call_refuse(call, &why);
@@ -262,7 +265,7 @@ static bool check_unpriced(struct call *call)
     const struct config_passthrough *row = call->passthrough;
     struct refusal why;
 
-    if (row == NULL || !call_tenant(call)->hard_budget || !call_costs(call))
+    if (row == NULL || !config_is_hard(call_tenant(call), call->virtual_key) || !call_costs(call))
         return true;
     bool starts = endpoint_starts_work(path_of_target(call->in->head.target));
     if (starts ? row->per_call > 0 : row->priced)
@@ -410,7 +413,7 @@ void call_in_body(struct call *call, struct slice bytes)
 
 static bool may_use(const struct call *call, const struct config_model *model)
 {
-    return config_may_use(&call->generation->config, call_tenant(call), model);
+    return config_may_use(&call->generation->config, call_tenant(call), call->virtual_key, model);
 }
 
 /* Below its tenant's share of what is left, a cheaper model may serve. */

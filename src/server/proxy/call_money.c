@@ -28,6 +28,7 @@ void call_describe_money(const struct call *call, struct spending_call *spending
 {
     *spending = (struct spending_call){.tenant = call_tenant(call)->name,
                                        .hint = call->tenant,
+                                       .key = config_key_name(call->virtual_key),
                                        .user = {call->user.at, call->user.n}};
 }
 
@@ -62,6 +63,7 @@ static void quote_call_of(const struct call *call, struct quote_call *asked)
 {
     *asked = (struct quote_call){.gateway = call->gateway,
                                  .tenant = call_tenant(call),
+                                 .key = call->virtual_key,
                                  .route = call->route,
                                  .ask = &call->ask,
                                  .is_listed = call->model != CONFIG_NONE,
@@ -178,7 +180,7 @@ struct budget_search {
     tg_account account; /* whose budget refused; 0: not known */
     enum tg_per per;
     tg_micro amount;
-    char owner[256]; /* "tenant team-a", "user bob of tenant team-a" */
+    char owner[256]; /* "tenant team-a", "user bob of tenant team-a", "key ci of tenant team-a" */
     char group[96];  /* "users of tenant team-a"; "": it is a tenant's, or everyone's */
     tg_micro least;  /* the smallest amount above 0 of those that are enforced */
 };
@@ -210,7 +212,9 @@ static void compare_account(void *context, const struct spending_account *accoun
         else if (account->user.size > 0)
             name_user(search, account);
         else
-            snprintf(search->owner, sizeof search->owner, "tenant %s", account->tenant);
+            snprintf(search->owner, sizeof search->owner, "%s%s%stenant %s",
+                     account->key != NULL ? "key " : "", account->key != NULL ? account->key : "",
+                     account->key != NULL ? " of " : "", account->tenant);
     }
 }
 

@@ -128,7 +128,7 @@ bool call_rules_apply(struct call *call, const struct route *route, struct ask_p
     restore_asked(call);
     if (n > 0 && !field_rules_apply(owners, n, &asked, &call->changes, problem))
         return false;
-    if (model != NULL && call_tenant(call)->hard_budget &&
+    if (model != NULL && config_is_hard(call_tenant(call), call->virtual_key) &&
         !check_prices(call, route, &asked, owners, n, problem))
         return false;
     if (call->changes.n > 0)

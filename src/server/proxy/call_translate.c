@@ -42,7 +42,8 @@ static size_t count_fallbacks(const struct call *call)
 /* Whether the tenant may use the fallback, and the call has to be translated for it. */
 static bool is_foreign(const struct call *call, const struct route *route)
 {
-    return config_may_use(&call->generation->config, call_tenant(call), route->config) &&
+    return config_may_use(&call->generation->config, call_tenant(call), call->virtual_key,
+                          route->config) &&
            call_is_foreign(call, route);
 }
 

@@ -5,7 +5,7 @@
 
 static bool model_is_listed(const struct model_list *list, const struct config_model *model)
 {
-    return config_may_use(list->config, list->tenant, model);
+    return config_may_use(list->config, list->tenant, list->key, model);
 }
 
 /* By the name that a client knows it by, which may be an alias. */

@@ -13,6 +13,7 @@
 struct model_list {
     const struct config *config;
     const struct config_tenant *tenant; /* who asks */
+    const struct config_key *key;       /* with which virtual key */
     enum wire_api api;                  /* the API that the client speaks */
 };
 

@@ -1,5 +1,7 @@
 /* generation_budgets.c - the budgets of a configuration, into the bank. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/core/problem.h"
 #include "server/remote/remote.h"
@@ -33,15 +35,81 @@ static size_t count_budgets(const struct config *config)
 
     for (size_t i = 0; i < config->n_tenants; i++)
         n += config->tenants[i].n_budgets + config->tenants[i].users.n_budgets;
+    for (size_t i = 0; i < config->n_tenants; i++)
+        for (size_t k = 0; k < config->tenants[i].n_keys; k++)
+            n += config->tenants[i].keys[k].own.n_budgets;
     return n;
 }
 
-/* The tree of accounts; it points into `budgets` and `tenants`, which have room for all. */
-static bool make_tree(struct gateway *gateway, const struct config *config,
-                      struct tg_budget *budgets, struct spending_tenant *tenants,
+/* The keys that are counted: those with a name, each name once. */
+static bool is_counted(const struct config_tenant *tenant, size_t key)
+{
+    return tenant->keys[key].name != NULL && tenant->keys[key].first == key;
+}
+
+static size_t count_keys(const struct config *config)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < config->n_tenants; i++)
+        for (size_t k = 0; k < config->tenants[i].n_keys; k++)
+            n += is_counted(&config->tenants[i], k);
+    return n;
+}
+
+/* "cost_centre=4711\nteam=b", for the ledger. */
+static char *tags_text(const struct config_pairs *tags)
+{
+    size_t bytes = 1, at = 0;
+
+    for (size_t i = 0; i < tags->n; i++)
+        bytes += strlen(tags->list[i].name) + strlen(tags->list[i].value) + 2;
+    char *text = calloc(1, bytes);
+    for (size_t i = 0; text != NULL && i < tags->n; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%s", i > 0 ? "\n" : "",
+                               tags->list[i].name, tags->list[i].value);
+    return text;
+}
+
+/* What a tree of accounts points into: room for all there is. */
+struct tree_room {
+    struct tg_budget *budgets;
+    struct spending_tenant *tenants;
+    struct spending_key *keys; /* their tags are owned */
+    size_t n_keys;
+};
+
+/* The keys of a tenant, behind those that are there; their budgets from `next` on. */
+static bool make_keys(struct gateway *gateway, const struct config_tenant *from,
+                      struct spending_tenant *to, struct tree_room *room, struct tg_budget **next,
+                      struct tg_problem *problem)
+{
+    to->keys = room->keys + room->n_keys;
+    for (size_t k = 0; k < from->n_keys; k++) {
+        const struct config_own *own = &from->keys[k].own;
+        struct spending_key *key = &room->keys[room->n_keys];
+        if (!is_counted(from, k))
+            continue;
+        *key = (struct spending_key){.name = from->keys[k].name,
+                                     .tags = tags_text(&own->tags),
+                                     .budgets = *next,
+                                     .n_budgets = own->n_budgets};
+        room->n_keys++;
+        to->n_keys++;
+        if (key->tags == NULL)
+            return problem_fail(problem, "budgets: no memory");
+        if (!make_budgets(gateway, own->budgets, own->n_budgets, from->mode, *next, problem))
+            return false;
+        *next += own->n_budgets;
+    }
+    return true;
+}
+
+static bool make_tree(struct gateway *gateway, const struct config *config, struct tree_room *room,
                       struct spending_tree *tree, struct tg_problem *problem)
 {
-    struct tg_budget *next = budgets + config->n_budgets;
+    struct tg_budget *budgets = room->budgets, *next = budgets + config->n_budgets;
+    struct spending_tenant *tenants = room->tenants;
 
     *tree = (struct spending_tree){budgets, config->n_budgets, tenants, config->n_tenants};
     if (!make_budgets(gateway, config->budgets, config->n_budgets, CONFIG_ENFORCE, budgets,
@@ -62,7 +130,8 @@ static bool make_tree(struct gateway *gateway, const struct config *config,
         enum config_mode each = from->mode == CONFIG_SHADOW ? CONFIG_SHADOW : from->users.each.mode;
         if (!make_budgets(gateway, from->budgets, from->n_budgets, from->mode, own, problem) ||
             !make_budgets(gateway, from->users.budgets, from->users.n_budgets, each, users,
-                          problem))
+                          problem) ||
+            !make_keys(gateway, from, &tenants[i], room, &next, problem))
             return false;
     }
     return true;
@@ -90,14 +159,19 @@ static bool with_tree(struct generation *generation, bool again, tg_ms now,
 {
     const struct config *config = &generation->config;
     struct spending_tree tree;
-    struct tg_budget *budgets = calloc(count_budgets(config) + 1, sizeof *budgets);
-    struct spending_tenant *tenants = calloc(config->n_tenants + 1, sizeof *tenants);
-    bool fine = (budgets && tenants) || problem_fail(problem, "budgets: no memory");
+    struct tree_room room = {.budgets = calloc(count_budgets(config) + 1, sizeof *room.budgets),
+                             .tenants = calloc(config->n_tenants + 1, sizeof *room.tenants),
+                             .keys = calloc(count_keys(config) + 1, sizeof *room.keys)};
+    bool fine =
+        (room.budgets && room.tenants && room.keys) || problem_fail(problem, "budgets: no memory");
 
-    fine = fine && make_tree(generation->gateway, config, budgets, tenants, &tree, problem) &&
+    fine = fine && make_tree(generation->gateway, config, &room, &tree, problem) &&
            set_budgets(generation->gateway, config, &tree, again, now, problem);
-    free(budgets);
-    free(tenants);
+    for (size_t i = 0; i < room.n_keys; i++)
+        free((char *)room.keys[i].tags);
+    free(room.budgets);
+    free(room.tenants);
+    free(room.keys);
     return fine;
 }
 

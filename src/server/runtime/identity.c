@@ -12,7 +12,7 @@ enum { AGAIN_MS = 1000 }; /* keys of tokens are on their way */
 _Static_assert(JWT_CLAIM_MAX <= LEDGER_NAME_MAX, "a user's name in a token fits into the ledger");
 
 /* What logs and the ledger call the key of a caller that has a token. */
-static const struct config_key TOKEN = {.name = "jwt", .not_after = CONFIG_NEVER};
+static const struct config_key TOKEN = {.name = "jwt", .not_after = CONFIG_NEVER, .token = true};
 
 static bool refuse_token(struct refusal *why, const char *text)
 {

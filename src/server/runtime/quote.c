@@ -19,7 +19,7 @@ static int64_t factor_of(const struct quote_call *call, const struct config_fact
     const char *said = word->at[0] != '\0' ? word->at : "auto";
     int64_t milli = config_factor(factors, said, strlen(said));
 
-    if (milli == 0 && call->tenant->hard_budget)
+    if (milli == 0 && config_is_hard(call->tenant, call->key))
         milli = 1000;
     if (milli > 0 && call->is_translated)
         milli = num_max(milli, num_max(1000, config_factor(factors, "auto", 4)));
@@ -118,7 +118,7 @@ static void find_share(const struct quote_call *call, struct quote *quote)
 {
     const struct expected_cost *expected = call->gateway->expected;
 
-    if (!call->tenant->hard_budget || call->tenant->bound_budget)
+    if (!config_is_hard(call->tenant, call->key) || config_is_bound(call->tenant, call->key))
         return;
     quote->pair = expected_cost_pair(expected, call->tenant->name, call->route->config->name,
                                      call->route->provider->config->name);

@@ -19,6 +19,7 @@
 struct quote_call {
     const struct gateway *gateway;
     const struct config_tenant *tenant;
+    const struct config_key *key; /* null: none */
     const struct route *route;
     const struct ask *ask;
     bool is_listed;     /* the model that was asked for is */

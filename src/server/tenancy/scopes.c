@@ -6,7 +6,7 @@
  * because the set is that tenant's.
  *
  * Sets have names in a book, so that the next reading of the configuration finds those of this one
- * with what they have counted: "tenant\nlimits\nHASH\n0". All are made at the start; a call picks
+ * with what they have counted: "tenant\nlimits\nHASH\n0", of a key "tenant\nkey\nci\nHASH\n0". All are made at the start; a call picks
  * from them, allocates nothing and takes no lock.
  */
 #include "server/tenancy/scopes.h"
@@ -31,16 +31,21 @@ struct scope_set {
     char *suffix;     /* owned; null: none */
 };
 
-/* A set of a tenant that applies to some of its calls. */
+/* A set of a tenant, or of one of its keys, that applies to some of its calls. */
 struct part {
     struct scope_set set;
     const struct config_names *models; /* null: all models */
     size_t line;                       /* its line in `limits`, or SCOPES_NO_LINE */
 };
 
+struct parts {
+    struct part *list;
+    size_t n;
+};
+
 struct tenant_scopes {
-    struct part *parts; /* all but the users', n_limits + 1 at most */
-    size_t n_parts;
+    struct parts parts; /* all but the users' and the keys', n_limits + 1 at most */
+    struct parts *keys; /* [the number of the first key of a name]; null: none has limits */
     struct scope_set users;
     struct scope_set defaults;
 };
@@ -112,16 +117,19 @@ static uint64_t scopes_hash_of(const struct config_names *patterns)
     return hash;
 }
 
-/* Names a line by a hash of the models it is for; two lines for the same differ by their order. */
-static void name_line(struct gather *gather, const struct config_tenant *tenant, size_t number)
+/* Names a line by whose it is and a hash of the models it is for; two lines for the same differ by
+ * their order. */
+static void name_line(struct gather *gather, const struct config_tenant *tenant,
+                      const struct config_key *key, const struct config_limits *lines,
+                      size_t number)
 {
-    uint64_t hash = scopes_hash_of(&tenant->limits[number].models);
+    uint64_t hash = scopes_hash_of(&lines[number].models);
     size_t alike = 0;
 
     for (size_t k = 0; k < number; k++)
-        alike += scopes_hash_of(&tenant->limits[k].models) == hash;
-    snprintf(gather->name, sizeof gather->name, "%s\nlimits\n%016" PRIx64 "\n%zu", tenant->name,
-             hash, alike);
+        alike += scopes_hash_of(&lines[k].models) == hash;
+    snprintf(gather->name, sizeof gather->name, "%s\n%s%s\n%016" PRIx64 "\n%zu", tenant->name,
+             key != NULL ? "key\n" : "limits", key != NULL ? key->name : "", hash, alike);
 }
 
 static enum tg_err define_line(struct gather *to, const struct config_limits *line,
@@ -152,31 +160,77 @@ static enum tg_err define_defaults(struct gather *to, const struct config_gate *
 
 /* ---- whose they are ---- */
 
-static bool set_suffix(struct scope_set *set, const char *before, const char *text)
+/* " of tenant team-a for demo-small", either of both; of several patterns the first: the file has
+ * the rest. Nothing where there is neither. */
+static bool set_suffix(struct scope_set *set, const struct config_tenant *of,
+                       const struct config_names *models)
 {
-    size_t bytes = strlen(before) + strlen(text) + 1;
+    const bool any = models != NULL && models->n > 0;
+    const char *tenant = of != NULL ? of->name : "", *model = any ? models->names[0] : "";
+    size_t bytes = sizeof " of tenant  for models like " + strlen(tenant) + strlen(model);
 
+    if (of == NULL && !any)
+        return true;
     set->suffix = malloc(bytes);
     if (set->suffix != NULL)
-        snprintf(set->suffix, bytes, "%s%s", before, text);
+        snprintf(set->suffix, bytes, "%s%s%s%s", of != NULL ? " of tenant " : "", tenant,
+                 !any            ? ""
+                 : models->n > 1 ? " for models like "
+                                 : " for ",
+                 model);
     return set->suffix != NULL;
-}
-
-/* " for demo-small", or the first of several patterns and "...": the file has the rest. */
-static bool suffix_of_models(struct scope_set *set, const struct config_names *models)
-{
-    if (models->n == 0)
-        return true;
-    return set_suffix(set, models->n > 1 ? " for models like " : " for ", models->names[0]);
 }
 
 /* ---- tenants ---- */
 
-static void add_part(struct tenant_scopes *tenant, struct scope_set set,
-                     const struct config_names *models, size_t line)
+static void add_part(struct parts *parts, struct scope_set set, const struct config_names *models,
+                     size_t line)
 {
     if (set.id != 0)
-        tenant->parts[tenant->n_parts++] = (struct part){set, models, line};
+        parts->list[parts->n++] = (struct part){set, models, line};
+}
+
+/* The lines of a tenant; or those of one of its keys, if that is not null. */
+static enum tg_err add_lines(struct gather *gather, const struct config_tenant *tenant,
+                             const struct config_key *key, struct parts *parts,
+                             struct tg_problem *problem)
+{
+    const struct config_limits *lines = key != NULL ? key->own.limits : tenant->limits;
+    size_t n = key != NULL ? key->own.n_limits : tenant->n_limits;
+    enum tg_err err = TG_OK;
+
+    for (size_t i = 0; i < n && !err; i++) {
+        const struct config_limits *line = &lines[i];
+        struct scope_set set = {.kind = key != NULL ? "key" : "tenant"};
+        name_line(gather, tenant, key, lines, i);
+        err = define_line(gather, line, tenant->mode, &set, problem);
+        if (!err && set.id != 0 && !set_suffix(&set, key != NULL ? tenant : NULL, &line->models))
+            err = TG_ERR_MEMORY;
+        if (!err)
+            add_part(parts, set, line->models.n > 0 ? &line->models : NULL, i);
+    }
+    return err;
+}
+
+/* Keys of one name have what the first of them has. */
+static enum tg_err add_keys(struct gather *gather, const struct config_tenant *tenant,
+                            struct tenant_scopes *to, struct tg_problem *problem)
+{
+    enum tg_err err = TG_OK;
+
+    for (size_t k = 0; k < tenant->n_keys && !err; k++) {
+        const struct config_key *key = &tenant->keys[k];
+        if (key->first != k || key->own.n_limits == 0)
+            continue;
+        if (to->keys == NULL)
+            to->keys = calloc(tenant->n_keys, sizeof to->keys[0]);
+        if (to->keys != NULL)
+            to->keys[k].list = calloc(key->own.n_limits, sizeof to->keys[k].list[0]);
+        if (to->keys == NULL || to->keys[k].list == NULL)
+            return TG_ERR_MEMORY;
+        err = add_lines(gather, tenant, key, &to->keys[k], problem);
+    }
+    return err;
 }
 
 static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, size_t number,
@@ -186,8 +240,8 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
     struct tenant_scopes *to = &scopes->tenants[number];
     struct scope_set set = {.kind = "tenant"};
 
-    to->parts = calloc(from->n_limits + 1, sizeof to->parts[0]);
-    if (to->parts == NULL)
+    to->parts.list = calloc(from->n_limits + 1, sizeof to->parts.list[0]);
+    if (to->parts.list == NULL)
         return TG_ERR_MEMORY;
     if (strlen(from->name) > SET_NAME_MAX / 2)
         return problem_say(problem, TG_ERR_INVALID,
@@ -199,21 +253,15 @@ static enum tg_err build_tenant(struct scopes *scopes, struct gather *limits, si
         err = gather(limits, &from->cost, from->mode, problem);
     if (!err)
         err = define(limits, &set, problem);
-    add_part(to, set, NULL, SCOPES_NO_LINE);
-    for (size_t i = 0; i < from->n_limits && !err; i++) {
-        const struct config_limits *line = &from->limits[i];
-        name_line(limits, from, i);
-        set = (struct scope_set){.kind = "tenant"};
-        err = define_line(limits, line, from->mode, &set, problem);
-        if (!err && set.id != 0 && !suffix_of_models(&set, &line->models))
-            err = TG_ERR_MEMORY;
-        if (!err)
-            add_part(to, set, line->models.n > 0 ? &line->models : NULL, i);
-    }
+    add_part(&to->parts, set, NULL, SCOPES_NO_LINE);
+    if (!err)
+        err = add_lines(limits, from, NULL, &to->parts, problem);
+    if (!err)
+        err = add_keys(limits, from, to, problem);
     name_set(limits, from, "users");
     to->users.kind = "user";
     to->defaults.kind = "tenant";
-    if (!err && !set_suffix(&to->users, " of tenant ", from->name))
+    if (!err && !set_suffix(&to->users, from, NULL))
         err = TG_ERR_MEMORY;
     if (!err && from->users.present)
         err = define_line(limits, &from->users.each, from->mode, &to->users, problem);
@@ -248,19 +296,39 @@ static const struct config_tenant *parent_of(const struct config *config,
     return tenant->parent != CONFIG_NO_PARENT ? &config->tenants[tenant->parent] : NULL;
 }
 
+static void add_parts(const struct parts *parts, const char *name, const struct scopes_who *who,
+                      struct tg_scope *room, size_t *n)
+{
+    const char *model = who->model != NULL ? who->model : "";
+
+    for (size_t i = 0; i < parts->n; i++) {
+        const struct part *part = &parts->list[i];
+        if (part->models == NULL || config_patterns_match(part->models, model, who->model_bytes))
+            add_scope(room, n, part->set, name, strlen(name));
+    }
+}
+
+/* What the key of a call has; null: nothing. */
+static const struct parts *parts_of_key(const struct scopes *scopes,
+                                        const struct config_tenant *tenant,
+                                        const struct scopes_who *who)
+{
+    const struct tenant_scopes *own = &scopes->tenants[tenant - scopes->config->tenants];
+
+    if (own->keys == NULL || config_key_name(who->key) == NULL)
+        return NULL;
+    assert(who->key >= tenant->keys && who->key < tenant->keys + tenant->n_keys);
+    return &own->keys[who->key->first];
+}
+
 /* Adds what one tenant has for a call of its own or of a child. */
 static void add_tenant(const struct scopes *scopes, const struct config_tenant *tenant,
                        const struct scopes_who *who, struct tg_scope *room, size_t *n)
 {
     const struct tenant_scopes *own = &scopes->tenants[tenant - scopes->config->tenants];
-    assert(own->n_parts <= tenant->n_limits + 1);
-    const char *model = who->model != NULL ? who->model : "";
 
-    for (size_t i = 0; i < own->n_parts; i++) {
-        const struct part *part = &own->parts[i];
-        if (part->models == NULL || config_patterns_match(part->models, model, who->model_bytes))
-            add_scope(room, n, part->set, tenant->name, strlen(tenant->name));
-    }
+    assert(own->parts.n <= tenant->n_limits + 1);
+    add_parts(&own->parts, tenant->name, who, room, n);
     if (who->user != NULL)
         add_scope(room, n, own->users, who->user, who->user_bytes);
 }
@@ -277,6 +345,9 @@ static size_t collect(const struct scopes *scopes, const struct config_tenant *t
     }
     add_scope(room, &n, scopes->tenants[tenant - scopes->config->tenants].defaults, tenant->name,
               strlen(tenant->name));
+    const struct parts *of_key = parts_of_key(scopes, tenant, who);
+    if (of_key != NULL)
+        add_parts(of_key, who->key->name, who, room, &n);
     for (; tenant != NULL; tenant = parent_of(scopes->config, tenant))
         add_tenant(scopes, tenant, who, room, &n);
     return n;
@@ -412,10 +483,13 @@ size_t scopes_list(const struct scopes *scopes, const struct scopes_who *who, st
     }
     list_scope(room, &n, max, scopes->tenants[tenant - config->tenants].defaults, tenant->name,
                strlen(tenant->name));
+    const struct parts *of_key = parts_of_key(scopes, tenant, who);
+    for (size_t i = 0; of_key != NULL && i < of_key->n; i++)
+        list_scope(room, &n, max, of_key->list[i].set, who->key->name, strlen(who->key->name));
     for (; tenant != NULL; tenant = parent_of(config, tenant)) {
         const struct tenant_scopes *own = &scopes->tenants[tenant - config->tenants];
-        for (size_t i = 0; i < own->n_parts; i++)
-            list_scope(room, &n, max, own->parts[i].set, tenant->name, strlen(tenant->name));
+        for (size_t i = 0; i < own->parts.n; i++)
+            list_scope(room, &n, max, own->parts.list[i].set, tenant->name, strlen(tenant->name));
         if (who->user != NULL)
             list_scope(room, &n, max, own->users, who->user, who->user_bytes);
     }
@@ -424,16 +498,35 @@ size_t scopes_list(const struct scopes *scopes, const struct scopes_who *who, st
 
 /* ---- where from ---- */
 
-static bool origin_in(const struct tenant_scopes *own, tg_limits set, struct scopes_origin *origin)
+static const struct part *find_part(const struct parts *parts, tg_limits set)
 {
+    size_t i = 0;
+
+    while (i < parts->n && parts->list[i].set.id != set)
+        i++;
+    return i < parts->n ? &parts->list[i] : NULL;
+}
+
+static bool origin_in(const struct config_tenant *tenant, const struct tenant_scopes *own,
+                      tg_limits set, struct scopes_origin *origin)
+{
+    const struct part *part;
+
     origin->line = SCOPES_NO_LINE;
+    origin->key = NULL;
     origin->what = set == own->users.id ? SCOPES_USERS : SCOPES_DEFAULTS;
     if (set == own->users.id || set == own->defaults.id)
         return true;
-    for (size_t i = 0; i < own->n_parts; i++)
-        if (own->parts[i].set.id == set) {
-            origin->line = own->parts[i].line;
-            origin->what = origin->line == SCOPES_NO_LINE ? SCOPES_OWN : SCOPES_LINE;
+    if ((part = find_part(&own->parts, set)) != NULL) {
+        origin->line = part->line;
+        origin->what = origin->line == SCOPES_NO_LINE ? SCOPES_OWN : SCOPES_LINE;
+        return true;
+    }
+    for (size_t k = 0; own->keys != NULL && k < tenant->n_keys; k++)
+        if ((part = find_part(&own->keys[k], set)) != NULL) {
+            origin->line = part->line;
+            origin->what = SCOPES_KEY;
+            origin->key = &tenant->keys[k];
             return true;
         }
     return false;
@@ -443,7 +536,7 @@ bool scopes_origin(const struct scopes *scopes, const struct config_tenant *tena
                    struct scopes_origin *origin)
 {
     for (; tenant != NULL && set != 0; tenant = parent_of(scopes->config, tenant))
-        if (origin_in(&scopes->tenants[tenant - scopes->config->tenants], set, origin)) {
+        if (origin_in(tenant, &scopes->tenants[tenant - scopes->config->tenants], set, origin)) {
             origin->tenant = tenant;
             return true;
         }
@@ -501,16 +594,24 @@ enum tg_err scopes_new(const struct config *config, struct limit_book *book, str
     return err;
 }
 
+static void free_parts(struct parts *parts)
+{
+    for (size_t i = 0; i < parts->n; i++)
+        free(parts->list[i].set.suffix);
+    free(parts->list);
+}
+
 void scopes_free(struct scopes *scopes)
 {
     if (scopes == NULL)
         return;
     for (size_t i = 0; scopes->tenants != NULL && i < scopes->config->n_tenants; i++) {
         struct tenant_scopes *tenant = &scopes->tenants[i];
-        for (size_t k = 0; k < tenant->n_parts; k++)
-            free(tenant->parts[k].set.suffix);
+        for (size_t k = 0; tenant->keys != NULL && k < scopes->config->tenants[i].n_keys; k++)
+            free_parts(&tenant->keys[k]);
+        free_parts(&tenant->parts);
         free(tenant->users.suffix);
-        free(tenant->parts);
+        free(tenant->keys);
     }
     free(scopes->tenants);
     free(scopes);

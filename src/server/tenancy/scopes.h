@@ -22,6 +22,7 @@
  *   the tenant      its `rate` and `cost`; for what it leaves out, those of the gate
  *                   its `limits`: a line with `models` only for a call of such a model
  *                   its `users.each`, if the call names a user: each user by itself
+ *   its key         the `limits` of the virtual key, in the same way; keys of one name together
  *   every parent    the same, but nothing in place of what the parent leaves out: a default is for
  *                   who calls, and must not bind a child tighter than its own limit does
  *
@@ -48,7 +49,8 @@ struct scopes_who {
     size_t model_bytes;
     const char *user;
     size_t user_bytes;
-    const char *peer; /* whom fairness counts, unless the tenant is its own peer */
+    const struct config_key *key; /* of that tenant, of the scopes' configuration */
+    const char *peer;             /* whom fairness counts, unless the tenant is its own peer */
     size_t peer_bytes;
     enum tg_priority priority; /* what is asked for */
 };
@@ -83,10 +85,12 @@ struct scopes_origin {
     enum {
         SCOPES_OWN,      /* its `rate` and `cost` */
         SCOPES_LINE,     /* a line of its `limits` */
+        SCOPES_KEY,      /* a line of the `limits` of one of its keys */
         SCOPES_USERS,    /* its `users.each` */
         SCOPES_DEFAULTS, /* those of the gate, for what it leaves out */
     } what;
-    size_t line; /* in `limits`, from 0; else SCOPES_NO_LINE */
+    size_t line;                  /* in `limits`, from 0; else SCOPES_NO_LINE */
+    const struct config_key *key; /* null: none */
 };
 
 #define SCOPES_NO_LINE SIZE_MAX

@@ -212,9 +212,9 @@ static void a_tenant_may_use_what_its_patterns_say(void **state)
                  rows[i].models);
         must_read(&read, text);
         const struct config *config = &read.config;
-        assert_int_equal(config_may_use(config, &config->tenants[0], &config->models[0]),
+        assert_int_equal(config_may_use(config, &config->tenants[0], NULL, &config->models[0]),
                          rows[i].small);
-        assert_int_equal(config_may_use(config, &config->tenants[0], &config->models[1]),
+        assert_int_equal(config_may_use(config, &config->tenants[0], NULL, &config->models[1]),
                          rows[i].large);
         done(&read);
     }

@@ -282,6 +282,122 @@ static void too_many_for_one_call_are_an_error(void **state)
     world_close(&world);
 }
 
+/* ---- virtual keys ---- */
+
+#define HASH(c) c c c c c c c c
+#define KEY_OF(name, c, rest) "{name: " name ", sha256: '" HASH(c c c c c c c c) "'" rest "}"
+
+static const char *const keyed =
+    "tenants:\n"
+    "  - name: a\n"
+    "    limits: [{rpm: 10}]\n"
+    "    keys:\n"
+    "      - " KEY_OF("old", "a", "") "\n"
+                                      "      - " KEY_OF("ci", "b", ", limits: [{rpm: 2}, {models: [m], rpm: 1}]") "\n"
+                                                                                                                  "      - " KEY_OF("ci", "c", "") "\n"
+                                                                                                                                                   "      - " KEY_OF("dev", "d", ", limits: [{rpm: 2}]") "\n"
+                                                                                                                                                                                                         "  - {name: child, parent: a, keys: [" KEY_OF("ci", "e", "") "]}\n";
+
+/* The same as take() with the n-th key of tenant a. */
+static int64_t take_with(const struct world *world, size_t key, const char *model)
+{
+    struct asked asked;
+    struct scopes_who asks = who("a", model, NULL);
+    struct tg_decision decision;
+    struct tg_axes axes;
+
+    asks.key = &world->config.tenants[0].keys[key];
+    ask(world, &asks, &asked);
+    assert_int_equal(tg_store_take(world->store, &asked.call.debit, 1000, &decision, &axes), TG_OK);
+    return decision.allowed ? axes.decision[TG_AXIS_RATE].remaining : -1;
+}
+
+static void a_key_has_limits_beside_its_tenants(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_open(&world, keyed);
+    assert_int_equal(world.err, TG_OK);
+    assert_int_equal(take_with(&world, 1, NULL), 1);
+    assert_int_equal(take_with(&world, 2, NULL), 0); /* another secret of the same key */
+    assert_int_equal(take_with(&world, 1, NULL), -1);
+    assert_int_equal(take_with(&world, 3, NULL), 1); /* each key has its own */
+    assert_int_equal(take_with(&world, 0, NULL), 6); /* this one has its tenant's alone: */
+    assert_int_equal(take(&world, "a", NULL, NULL), 5);
+    assert_int_equal(take(&world, "child", NULL, NULL), 4);
+    world_close(&world);
+}
+
+static void a_line_of_a_key_is_for_its_models(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_open(&world, keyed);
+    assert_int_equal(take_with(&world, 1, "m"), 0);
+    assert_int_equal(take_with(&world, 1, "m"), -1);
+    assert_int_equal(take_with(&world, 1, "n"), 0); /* what was refused has taken nothing */
+    world_close(&world);
+}
+
+static void a_limit_of_a_key_says_whose_it_is(void **state)
+{
+    struct world world;
+    struct asked asked;
+    struct scopes_origin origin;
+    struct scopes_who asks = who("a", "m", NULL);
+    const struct config_tenant *tenant;
+
+    (void)state;
+    world_open(&world, keyed);
+    tenant = &world.config.tenants[0];
+    asks.key = &tenant->keys[2];
+    ask(&world, &asks, &asked);
+    assert_int_equal(asked.call.debit.n_scopes, 3);
+    assert_string_equal(asked.room[0].kind, "key");
+    assert_true(is_text(asked.room[0].key, asked.room[0].key_bytes, "ci"));
+    assert_string_equal(asked.room[0].suffix, " of tenant a");
+    assert_string_equal(asked.room[1].suffix, " of tenant a for m");
+    assert_true(scopes_origin(world.scopes, tenant, asked.room[1].limits, &origin));
+    assert_int_equal(origin.what, SCOPES_KEY);
+    assert_int_equal(origin.line, 1);
+    assert_ptr_equal(origin.tenant, tenant);
+    assert_string_equal(origin.key->name, "ci");
+    assert_true(scopes_origin(world.scopes, tenant, asked.room[2].limits, &origin));
+    assert_int_equal(origin.what, SCOPES_LINE);
+    assert_null(origin.key);
+    world_close(&world);
+}
+
+/* A key that is read again has counted on, with another limit, in another order, with another
+ * secret: its state is its tenant's and its name's. */
+static void a_key_that_is_read_again_keeps_its_state(void **state)
+{
+    struct world world, next;
+    struct scopes *before;
+
+    (void)state;
+    world_open(&world, keyed);
+    assert_int_equal(take_with(&world, 1, NULL), 1);
+    assert_int_equal(take_with(&world, 1, NULL), 0);
+    before = world.scopes;
+    static const char *const yaml =
+        "tenants:\n"
+        "  - {name: a, keys: [" KEY_OF("dev", "d", "") ", " KEY_OF("ci", "f", ", limits: [{rpm: 3}]") "]}\n";
+    next = world;
+    assert_int_equal(config_parse(NULL, yaml, strlen(yaml), &next.config, &next.problems),
+                     CONFIG_READ);
+    assert_int_equal(scopes_new(&next.config, next.book, &next.scopes, &next.problem), TG_OK);
+    assert_int_equal(limit_book_apply(next.book, 1000, &next.problem), TG_OK);
+    assert_int_equal(take_with(&next, 1, NULL), 0);
+    assert_int_equal(take_with(&next, 1, NULL), -1);
+    scopes_free(before);
+    config_free(&world.config);
+    config_problems_free(&world.problems);
+    world_close(&next);
+}
+
 static void the_gate_is_as_configured(void **state)
 {
     struct world world;
@@ -326,6 +442,10 @@ static void the_gate_is_as_configured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_limits_beside_its_tenants),
+        cmocka_unit_test(a_line_of_a_key_is_for_its_models),
+        cmocka_unit_test(a_limit_of_a_key_says_whose_it_is),
+        cmocka_unit_test(a_key_that_is_read_again_keeps_its_state),
         cmocka_unit_test(scopes_are_those_that_hold),
         cmocka_unit_test(a_call_gets_what_its_tenant_has),
         cmocka_unit_test(a_ceiling_lowers_and_never_raises),
