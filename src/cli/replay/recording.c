@@ -428,8 +428,13 @@ static bool read_call_member(struct recording *recording, struct json_text key,
     struct {
         const char *name;
         const char **to;
-    } texts[] = {{"id", &call->id},     {"tenant", &call->tenant}, {"user", &call->user},
-                 {"peer", &call->peer}, {"model", &call->model},   {"kind", &call->kind}};
+    } texts[] = {{"id", &call->id},
+                 {"tenant", &call->tenant},
+                 {"user", &call->user},
+                 {"peer", &call->peer},
+                 {"model", &call->model},
+                 {"kind", &call->kind},
+                 {"virtual_key", &call->virtual_key}};
 
     if (value->kind == JSON_STRING) {
         for (int i = 0; i < COUNT(texts); i++)
@@ -509,6 +514,7 @@ static enum line_result read_line(struct recording *recording, struct json_reade
     if (is_spend) {
         spend->tenant = call->tenant;
         spend->user = call->user;
+        spend->virtual_key = call->virtual_key;
         spend->next = recording->spends;
         recording->spends = spend;
     } else if (is_call) {

@@ -107,7 +107,8 @@ struct recorded_call {
     uint64_t line; /* its number in the file */
     tg_ms t;       /* when it arrived */
     const char *id, *tenant, *user, *peer, *model, *kind;
-    uint64_t generation; /* the configuration that it ran under: a number of the run's */
+    const char *virtual_key; /* null: none whose use is counted */
+    uint64_t generation;     /* the configuration that it ran under: a number of the run's */
     enum tg_priority priority;
     double value; /* negative: not stated */
     int64_t input_tokens, max_output_tokens;
@@ -118,7 +119,8 @@ struct recorded_call {
 
 /* What was spent before it began. */
 struct recorded_spend {
-    const char *tenant, *user; /* null: everyone; null: the tenant itself */
+    const char *tenant;             /* null: everyone */
+    const char *user, *virtual_key; /* those of the tenant; null: none */
     int64_t settled[TG_BUDGETS_MAX];
     size_t n;
     struct recorded_spend *next;

@@ -126,6 +126,15 @@ static struct tg_gate *find_slots(const struct actor *actor, const struct record
     return NULL;
 }
 
+/* The virtual key of a call; null: it had none, or the configuration has none of that name. */
+static const struct config_key *key_of_call(const struct generation *generation, const char *tenant,
+                                            const struct recorded_call *call)
+{
+    const struct config_tenant *of = config_tenant(&generation->config, tenant, strlen(tenant));
+
+    return of != NULL && call->virtual_key != NULL ? config_find_key(of, call->virtual_key) : NULL;
+}
+
 static bool fill_gate_call(struct actor *actor, bool with_model)
 {
     const struct recorded_call *call = actor->call;
@@ -139,6 +148,7 @@ static bool fill_gate_call(struct actor *actor, bool with_model)
         .model_bytes = with_model && call->model != NULL ? strlen(call->model) : 0,
         .user = call->user,
         .user_bytes = call->user != NULL ? strlen(call->user) : 0,
+        .key = key_of_call(generation, tenant, call),
         .peer = peer,
         .peer_bytes = strlen(peer),
         .priority = call->priority,
@@ -297,6 +307,7 @@ static struct recorded_outcome do_reserve(struct actor *actor, const struct reco
     const struct spending_call spending = {
         .tenant = call->tenant != NULL ? call->tenant : "",
         .hint = SPENDING_TOP,
+        .key = call->virtual_key,
         .user = {call->user, call->user != NULL ? strlen(call->user) : 0},
         .money = op->money,
         .up_to = op->up_to,

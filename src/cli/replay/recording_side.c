@@ -703,22 +703,13 @@ static void restore_spend(struct recording_side *side, const struct recorded_spe
 {
     struct spending *spending = side->gateway->spending;
     tg_ms now = spending_time(spending, side->recording->t);
-    tg_account account = spending_account(spending, spend->tenant, SPENDING_TOP);
+    const struct spending_call call = {
+        .tenant = spend->tenant,
+        .hint = SPENDING_TOP,
+        .key = spend->virtual_key,
+        .user = {spend->user, spend->user != NULL ? strlen(spend->user) : 0}};
+    tg_account account = spending_open(spending, &call, side->recording->t);
 
-    if (spend->user != NULL) {
-        const struct spending_call call = {.tenant = spend->tenant,
-                                           .hint = SPENDING_TOP,
-                                           .user = {spend->user, strlen(spend->user)}};
-        const struct spending_use nothing = {.spent = 0};
-        struct spending_ticket ticket;
-        struct tg_money_answer answer;
-
-        /* It is opened by its first call. */
-        if (spending_reserve(spending, &call, side->recording->t, &ticket, &answer) == TG_OK &&
-            ticket.reservation != 0)
-            spending_settle(spending, &ticket, &nothing, side->recording->t);
-        account = tg_bank_find(spending_bank(spending), account, spend->user, strlen(spend->user));
-    }
     for (size_t i = 0; account != 0 && i < spend->n; i++)
         if (spend->settled[i] > 0 &&
             tg_bank_restore(spending_bank(spending), account, i, spend->settled[i], now) != TG_OK)

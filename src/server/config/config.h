@@ -231,8 +231,8 @@ struct config_gate {
 
 #define CONFIG_NEVER TG_NUMBER_MAX
 
-#define CONFIG_TAGS_MAX 16       /* of one key */
-#define CONFIG_TAG_BYTES_MAX 128 /* of a name or a value */
+#define CONFIG_TAGS_MAX 16       /* tags that one key may have */
+#define CONFIG_TAG_BYTES_MAX 128 /* bytes that a name or a value may have */
 
 /* What a virtual key has of its own, below its tenant: it narrows, and never widens. */
 struct config_own {
@@ -242,7 +242,7 @@ struct config_own {
     size_t n_budgets;
     struct config_names models, endpoints; /* patterns; none: as its tenant */
     struct config_pairs tags;              /* by name, in order */
-    bool hard_budget, bound_budget;        /* as those of the tenant, with its own budgets */
+    bool hard_budget, bound_budget; /* the tenant's fields of that name, for its own budgets */
 };
 
 /* A virtual key. Several of one name are one key with several secrets: they have the same of their

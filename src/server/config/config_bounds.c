@@ -26,8 +26,8 @@ static size_t count_lines(const struct config_limits *limits, size_t n, const ch
     return lines;
 }
 
-/* Of the key that has the most. */
-static size_t count_keys(const struct config_tenant *tenant, const char *model)
+/* Counts those of the key that has the most. */
+static size_t count_key_lines(const struct config_tenant *tenant, const char *model)
 {
     size_t most = 0;
 
@@ -60,7 +60,7 @@ static size_t count_all(const struct config *config, const struct config_tenant 
     size_t n = (gate->rate.present && !tenant->rate.present) ||
                (gate->cost.present && !tenant->cost.present);
 
-    n += count_keys(tenant, model);
+    n += count_key_lines(tenant, model);
     for (; tenant != NULL; tenant = parent_of(config, tenant))
         n += count_own(tenant, model);
     return n;

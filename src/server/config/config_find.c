@@ -224,8 +224,8 @@ const struct config_key *config_find_key(const struct config_tenant *tenant, con
     return NULL;
 }
 
-static bool is_among(const struct config *config, const struct config_names *patterns,
-                     const struct config_model *model)
+static bool is_among_models(const struct config *config, const struct config_names *patterns,
+                            const struct config_model *model)
 {
     const size_t number = (size_t)(model - config->models), bytes = strlen(model->name);
     assert(number < config->n_models);
@@ -244,8 +244,8 @@ static bool is_among(const struct config *config, const struct config_names *pat
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
                     const struct config_key *key, const struct config_model *model)
 {
-    return is_among(config, &tenant->models, model) &&
-           (key == NULL || is_among(config, &key->own.models, model));
+    return is_among_models(config, &tenant->models, model) &&
+           (key == NULL || is_among_models(config, &key->own.models, model));
 }
 
 size_t config_rule_owners(const struct config *config, size_t tenant,

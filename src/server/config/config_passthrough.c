@@ -97,7 +97,7 @@ void config_check_passthrough(struct reader *reader)
 
 /* ---- Who may use them ---- */
 
-static bool is_among(const struct config_names *patterns, bool among, struct slice path)
+static bool is_among_paths(const struct config_names *patterns, bool among, struct slice path)
 {
     for (size_t i = 0; i < patterns->n; i++) {
         bool excludes = patterns->names[i][0] == '!';
@@ -112,8 +112,8 @@ bool config_may_call(const struct config_tenant *tenant, const struct config_key
 {
     const struct config_names *own = key != NULL ? &key->own.endpoints : NULL;
 
-    return is_among(&tenant->endpoints, false, path) &&
-           (own == NULL || is_among(own, own->n == 0 || own->names[0][0] == '!', path));
+    return is_among_paths(&tenant->endpoints, false, path) &&
+           (own == NULL || is_among_paths(own, own->n == 0 || own->names[0][0] == '!', path));
 }
 
 static bool is_reachable(const struct config *config, const char *pattern)

@@ -92,7 +92,7 @@ static const struct schema_section each = {each_keys, sizeof(struct config_users
                 "paths of `passthrough` it may use of those that its tenant may, like `models`; "  \
                 "if left out, all of these"),                                                      \
         NAMED("tags", SCHEMA_LINE, NULL, AT(config_key, own.tags),                                 \
-              "what the ledger notes of its calls, such as `cost_centre`; they need a " \
+              "what the ledger notes of its calls, such as `cost_centre`; they need a "            \
               "name")
 
 static const struct schema_key key_keys[] = {
@@ -109,7 +109,7 @@ static const struct schema_key key_keys[] = {
     END,
 };
 
-/* Of a key that is an extra: the rest stands beside it. */
+/* What a key that is an extra has: the rest stands beside it. */
 static const struct schema_key own_keys[] = {OWN, END};
 
 static const struct schema_section keys = {key_keys, sizeof(struct config_key), NOWHERE,

@@ -478,6 +478,26 @@ enum tg_err spending_reserve_in_bank(struct spending *spending, const struct spe
     return err;
 }
 
+tg_account spending_open(struct spending *spending, const struct spending_call *call, tg_ms now)
+{
+    tg_account account = 0;
+    bool fresh;
+
+    now = spending_time(spending, now);
+    pthread_rwlock_rdlock(&spending->lock);
+    const struct forest *forest = &spending->forest;
+    size_t tenant =
+        call->tenant != NULL ? forest_find(forest, call->tenant, call->hint) : forest->n - 1;
+    size_t key = call->tenant != NULL ? spending_find_key(spending, call) : SPENDING_TOP;
+    if (tenant != SPENDING_TOP)
+        account = atomic_load(&forest->nodes[key != SPENDING_TOP ? key : tenant].account);
+    if (tenant != SPENDING_TOP && call->user.size > 0 &&
+        open_user(spending, &forest->nodes[tenant], call->user, now, &account, &fresh) != TG_OK)
+        account = 0;
+    pthread_rwlock_unlock(&spending->lock);
+    return account;
+}
+
 enum tg_err spending_reserve(struct spending *spending, const struct spending_call *call, tg_ms now,
                              struct spending_ticket *ticket, struct tg_money_answer *answer)
 {

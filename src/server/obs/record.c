@@ -56,6 +56,7 @@ void record_line(const struct report *report, struct log_line *line)
     if (report->generation > 0)
         log_line_number(line, FIELD("generation"), (int64_t)report->generation);
     log_line_text(line, FIELD("user"), report->user);
+    log_line_text(line, FIELD("virtual_key"), report->counted_key);
     log_line_text(line, FIELD("peer"), report->peer);
     log_line_word(line, FIELD("priority"), report->priority);
     put_tokens(line, report);

@@ -40,13 +40,14 @@ struct report {
     struct slice upstream_id; /* the provider's name for it, where the client was told that one */
     uint64_t generation;      /* the configuration it ran under */
 
-    const char *kind;        /* "chat", "messages", ..., "passthrough", "protect" */
-    struct slice tenant;     /* a name of the configuration */
-    struct slice key;        /* the name of the virtual key */
-    struct slice user, peer; /* what was stated */
-    const char *priority;    /* "high", "normal", "low" */
-    struct slice route;      /* a protected route: its prefix */
-    struct slice path;       /* a protected route: METHOD /path without its query */
+    const char *kind;         /* "chat", "messages", ..., "passthrough", "protect" */
+    struct slice tenant;      /* a name of the configuration */
+    struct slice key;         /* the name of the virtual key */
+    struct slice counted_key; /* the same where what it uses is counted under it; not of tokens */
+    struct slice user, peer;  /* what was stated */
+    const char *priority;     /* "high", "normal", "low" */
+    struct slice route;       /* a protected route: its prefix */
+    struct slice path;        /* a protected route: METHOD /path without its query */
 
     struct slice model_asked;  /* what the client wrote: anything */
     struct slice model;        /* the same, after aliases, if there is one of that name */

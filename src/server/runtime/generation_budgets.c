@@ -47,7 +47,7 @@ static bool is_counted(const struct config_tenant *tenant, size_t key)
     return tenant->keys[key].name != NULL && tenant->keys[key].first == key;
 }
 
-static size_t count_keys(const struct config *config)
+static size_t count_counted_keys(const struct config *config)
 {
     size_t n = 0;
 
@@ -161,7 +161,7 @@ static bool with_tree(struct generation *generation, bool again, tg_ms now,
     struct spending_tree tree;
     struct tree_room room = {.budgets = calloc(count_budgets(config) + 1, sizeof *room.budgets),
                              .tenants = calloc(config->n_tenants + 1, sizeof *room.tenants),
-                             .keys = calloc(count_keys(config) + 1, sizeof *room.keys)};
+                             .keys = calloc(count_counted_keys(config) + 1, sizeof *room.keys)};
     bool fine =
         (room.budgets && room.tenants && room.keys) || problem_fail(problem, "budgets: no memory");
 

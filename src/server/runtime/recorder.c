@@ -334,6 +334,10 @@ static void record_account(void *context, const struct spending_account *account
         json_write_key(out, "tenant");
         json_write_string(out, account->tenant, strlen(account->tenant));
     }
+    if (account->key != NULL) {
+        json_write_key(out, "virtual_key");
+        json_write_string(out, account->key, strlen(account->key));
+    }
     if (account->user.size > 0) {
         json_write_key(out, "user");
         json_write_string(out, account->user.bytes, account->user.size);

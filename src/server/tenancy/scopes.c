@@ -6,8 +6,8 @@
  * because the set is that tenant's.
  *
  * Sets have names in a book, so that the next reading of the configuration finds those of this one
- * with what they have counted: "tenant\nlimits\nHASH\n0", of a key "tenant\nkey\nci\nHASH\n0". All are made at the start; a call picks
- * from them, allocates nothing and takes no lock.
+ * with what they have counted: "tenant\nlimits\nHASH\n0", "tenant\nkey\nci\nHASH\n0". All are made
+ * at the start; a call picks from them, allocates nothing and takes no lock.
  */
 #include "server/tenancy/scopes.h"
 

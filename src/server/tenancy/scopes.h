@@ -49,7 +49,7 @@ struct scopes_who {
     size_t model_bytes;
     const char *user;
     size_t user_bytes;
-    const struct config_key *key; /* of that tenant, of the scopes' configuration */
+    const struct config_key *key; /* one of that tenant, in the scopes' configuration */
     const char *peer;             /* whom fairness counts, unless the tenant is its own peer */
     size_t peer_bytes;
     enum tg_priority priority; /* what is asked for */

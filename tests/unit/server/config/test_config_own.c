@@ -1,5 +1,4 @@
-/* test_config_own.c - what virtual keys have of their own: limits, budgets, models, endpoints, tags.
- */
+/* test_config_own.c - what virtual keys have of their own, below their tenant. */
 #include "check.h"
 
 #include <stdio.h>
@@ -129,7 +128,8 @@ static void a_budget_of_a_key_is_hard_for_it_alone(void **state)
     done(&read);
 }
 
-/* While one secret is replaced by the next there are two keys of one name, and one set of limits. */
+/* While one secret is replaced by the next there are two keys of one name, with one set of limits:
+ * either of them says what it is. */
 static void keys_of_one_name_have_the_same(void **state)
 {
     struct read read;
@@ -194,7 +194,8 @@ static void every_error_has_its_place(void **state)
         struct read read;
         enum config_result result = parse(&read, rows[i].yaml, NULL, 0);
         const struct config_problem *problem = first_error(&read.problems);
-        if (result != CONFIG_WRONG || problem == NULL || strstr(problem->text, rows[i].text) == NULL ||
+        if (result != CONFIG_WRONG || problem == NULL ||
+            strstr(problem->text, rows[i].text) == NULL ||
             problem->line != rows[i].line || problem->column == 0)
             fail_msg("row %zu: %s at %zu:%zu", i, problem != NULL ? problem->text : "no problem",
                      problem != NULL ? problem->line : 0, problem != NULL ? problem->column : 0);
@@ -211,7 +212,8 @@ static void limits_of_a_key_count_among_those_of_a_call(void **state)
     (void)state;
 
     n += (size_t)snprintf(yaml, sizeof yaml,
-                          "tenants:\n- {name: a, limits: [{rpm: 1}],\n   keys: [{name: k, sha256: '" HASH_A "', limits: [");
+                          "tenants:\n- {name: a, limits: [{rpm: 1}],\n"
+                          "   keys: [{name: k, sha256: '" HASH_A "', limits: [");
     for (int i = 0; i < 16; i++)
         n += (size_t)snprintf(yaml + n, sizeof yaml - n, "{rpm: %d}, ", i + 1);
     snprintf(yaml + n, sizeof yaml - n, "]}]}\n");

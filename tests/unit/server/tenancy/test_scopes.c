@@ -284,19 +284,23 @@ static void too_many_for_one_call_are_an_error(void **state)
 
 /* ---- virtual keys ---- */
 
-#define HASH(c) c c c c c c c c
-#define KEY_OF(name, c, rest) "{name: " name ", sha256: '" HASH(c c c c c c c c) "'" rest "}"
+#define HASH_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define HASH_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define HASH_C "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+#define HASH_D "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define HASH_E "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"
+#define HASH_F "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
 static const char *const keyed =
     "tenants:\n"
     "  - name: a\n"
     "    limits: [{rpm: 10}]\n"
     "    keys:\n"
-    "      - " KEY_OF("old", "a", "") "\n"
-                                      "      - " KEY_OF("ci", "b", ", limits: [{rpm: 2}, {models: [m], rpm: 1}]") "\n"
-                                                                                                                  "      - " KEY_OF("ci", "c", "") "\n"
-                                                                                                                                                   "      - " KEY_OF("dev", "d", ", limits: [{rpm: 2}]") "\n"
-                                                                                                                                                                                                         "  - {name: child, parent: a, keys: [" KEY_OF("ci", "e", "") "]}\n";
+    "      - {name: old, sha256: '" HASH_A "'}\n"
+    "      - {name: ci, sha256: '" HASH_B "', limits: [{rpm: 2}, {models: [m], rpm: 1}]}\n"
+    "      - {name: ci, sha256: '" HASH_C "'}\n"
+    "      - {name: dev, sha256: '" HASH_D "', limits: [{rpm: 2}]}\n"
+    "  - {name: child, parent: a, keys: [{name: ci, sha256: '" HASH_E "'}]}\n";
 
 /* The same as take() with the n-th key of tenant a. */
 static int64_t take_with(const struct world *world, size_t key, const char *model)
@@ -384,7 +388,8 @@ static void a_key_that_is_read_again_keeps_its_state(void **state)
     before = world.scopes;
     static const char *const yaml =
         "tenants:\n"
-        "  - {name: a, keys: [" KEY_OF("dev", "d", "") ", " KEY_OF("ci", "f", ", limits: [{rpm: 3}]") "]}\n";
+        "  - {name: a, keys: [{name: dev, sha256: '" HASH_D "'},\n"
+        "      {name: ci, sha256: '" HASH_F "', limits: [{rpm: 3}]}]}\n";
     next = world;
     assert_int_equal(config_parse(NULL, yaml, strlen(yaml), &next.config, &next.problems),
                      CONFIG_READ);
