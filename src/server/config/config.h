@@ -627,9 +627,10 @@ static inline bool config_is_bound(const struct config_tenant *tenant, const str
     return tenant->bound_budget || (key != NULL && key->own.bound_budget);
 }
 
-/* Whether a tenant may use a model with a key (null: without one): as config_patterns_match(), where an alias that is listed as
- * such, without a star, stands for its model. A pattern with a star is not compared with aliases:
- * what is excluded under one name must not come back under another. */
+/* Whether a tenant may use a model with a key (null: without one): as config_patterns_match(),
+ * where an alias that is listed as such, without a star, stands for its model. A pattern with a
+ * star is not compared with aliases: what is excluded under one name must not come back under
+ * another. */
 bool config_may_use(const struct config *config, const struct config_tenant *tenant,
                     const struct config_key *key, const struct config_model *model);
 

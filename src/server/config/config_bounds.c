@@ -6,8 +6,8 @@
  *
  * A call clears one set of limits for each of these that applies: what its tenant leaves to the
  * gate, `rate` and `cost` of the tenant, each line of its `limits`, its `users.each`, the same but
- * the first for each parent, and each line of its key. Whatever else a pattern matches, it matches itself: so trying each
- * pattern as the name of a model finds the call that has the most.
+ * the first for each parent, and each line of its key. Whatever else a pattern matches, it matches
+ * itself: so trying each pattern as the name of a model finds the call that has the most.
  */
 #include <assert.h>
 #include <string.h>

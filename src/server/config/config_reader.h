@@ -103,8 +103,8 @@ static inline const struct yaml_node *config_first(const struct yaml_node *list)
     return list != NULL && list->kind == YAML_LIST ? list->first : NULL;
 }
 
-/* What the i-th key that is an extra has of its own; null: nothing. It does not stand at the root of
- * its document, where a file has sections of these names. */
+/* What the i-th key that is an extra has of its own; null: nothing. It does not stand at the root
+ * of its document, where a file has sections of these names. */
 static inline const struct yaml_node *config_extra_key_node(const struct reader *reader, size_t i)
 {
     return yaml_tree_get(reader->documents[reader->keys[i].document].root, "key");

@@ -204,8 +204,8 @@ void spending_get_stats(struct spending *spending, struct spending_stats *stats)
 struct tg_bank *spending_bank(struct spending *spending);
 tg_account spending_account(struct spending *spending, const char *tenant, size_t hint);
 
-/* The account on the way of a call that is the furthest from the top: its user's, which is opened as
- * by a call, or its key's, or its tenant's; 0: there is none. */
+/* The account on the way of a call that is the furthest from the top: its user's, which is opened
+ * as by a call, or its key's, or its tenant's; 0: there is none. */
 tg_account spending_open(struct spending *spending, const struct spending_call *call, tg_ms now);
 
 /* An account with its budgets as they are now; all of it for the time of the call. */
