@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 struct net_pool {
     pthread_mutex_t lock;
@@ -79,9 +80,17 @@ static void pool_run_next(struct net_pool *pool, void *scratch)
     net_loop_post(job->loop, &job->done);
 }
 
+/* Linux has a niceness for each thread. Where it is refused, all are equal. */
+static void pool_thread_gives_way(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NET_POOL_NICER);
+}
+
 static void *pool_thread(void *arg)
 {
     struct net_pool *pool = arg;
+
+    pool_thread_gives_way();
     void *scratch = pool->scratch.make != NULL ? pool->scratch.make() : NULL;
 
     pthread_mutex_lock(&pool->lock);

@@ -9,7 +9,8 @@
  * one job of each other party at most. libuv's own threads have one queue for everybody, and names
  * are looked up on them.
  *
- * Threads are started when there is work, and stay.
+ * Threads are started when there is work, and stay. Where there is no core to spare, they get a
+ * tenth of what a loop's thread gets: what takes long may take longer, and what is short must not.
  *
  * A job may say how much memory it takes while it runs. Where that does not fit beside what runs,
  * it waits, and the lanes behind it with it: none is passed over, so none waits for ever. One that
@@ -25,6 +26,8 @@
 #include <sys/queue.h>
 
 #include "io/net/loop.h"
+
+#define NET_POOL_NICER 10 /* than the thread that has started them */
 
 struct net_pool;
 

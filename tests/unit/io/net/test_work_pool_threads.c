@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "check.h"
 #include "lib/core/random.h"
@@ -28,13 +29,14 @@ struct job {
 static char order[64];
 static atomic_size_t n_order;
 static sem_t begun;
-static atomic_int scratches;
+static atomic_int scratches, niceness;
 
 static void job_run(struct net_job *at, void *scratch)
 {
     struct job *job = (struct job *)(void *)at;
 
     assert_ptr_equal(scratch, &scratches);
+    atomic_store(&niceness, getpriority(PRIO_PROCESS, 0));
     job->ran++;
     if (job->name != '\0')
         order[atomic_fetch_add(&n_order, 1)] = job->name;
@@ -126,6 +128,23 @@ static void lanes_take_turns(void **state)
 }
 
 /* With two threads, one lane's jobs leave one of them to others, however long they take. */
+/* Calls that need none of this do not wait for it. */
+static void its_threads_leave_the_cores_to_others(void **state)
+{
+    struct net_lane lane = {.n_waiting = 0};
+    struct job job = {.ran = 0};
+    int own = getpriority(PRIO_PROCESS, 0);
+
+    (void)state;
+    open_pool(1);
+    put(&lane, &job, '\0', NULL);
+    until_done(&job);
+    int most = own + NET_POOL_NICER < 19 ? own + NET_POOL_NICER : 19;
+    assert_int_equal(atomic_load(&niceness), most);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+    close_pool();
+}
+
 static void one_lane_has_half_of_the_threads(void **state)
 {
     struct net_lane a = {0}, b = {0};
@@ -282,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_take_turns),
+        cmocka_unit_test(its_threads_leave_the_cores_to_others),
         cmocka_unit_test(one_lane_has_half_of_the_threads),
         cmocka_unit_test(what_waits_can_be_cancelled_and_what_runs_can_be_waited_for),
         cmocka_unit_test(what_does_not_fit_waits_for_what_runs),
