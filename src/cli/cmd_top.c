@@ -26,7 +26,7 @@
 #define INTERVAL_MAX_MS 3600000
 
 struct top_arguments {
-    const char *admin, *token, *ca, *interval;
+    const char *admin, *token, *ca, *cert, *key, *interval;
     bool once, gateway;
 };
 
@@ -266,6 +266,8 @@ static bool read_arguments(const struct command *self, int argc, char **argv,
         {"--admin", "URL", &arguments->admin, NULL},
         {"--token", "FILE", &arguments->token, NULL},
         {"--ca", "FILE", &arguments->ca, NULL},
+        {"--cert", "FILE", &arguments->cert, NULL},
+        {"--key", "FILE", &arguments->key, NULL},
         {"--interval", "TIME", &arguments->interval, NULL},
         {"--gateway", NULL, NULL, &arguments->gateway},
         {"--once", NULL, NULL, &arguments->once},
@@ -335,9 +337,15 @@ static int run_top(const struct command *self, int argc, char **argv)
         !read_interval(self, arguments.interval, &top.interval) ||
         !read_token(self, arguments.token, token, sizeof token, &address.token))
         return STATUS_WRONG;
+    if ((arguments.cert == NULL) != (arguments.key == NULL)) {
+        command_say(self, "--cert and --key belong together");
+        return STATUS_WRONG;
+    }
     if (arguments.admin != NULL)
         address.url = arguments.admin;
     address.ca = arguments.ca;
+    address.cert = arguments.cert;
+    address.key = arguments.key;
     top.fleet = !arguments.gateway;
     top.url = top.view.url = address.url;
     top.screen = !arguments.once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -347,7 +355,8 @@ static int run_top(const struct command *self, int argc, char **argv)
 
 const struct command cmd_top = {
     .name = "top",
-    .arguments = "[--admin URL] [--token FILE] [--ca FILE] [--interval TIME] [--gateway] [--once]",
+    .arguments = "[--admin URL] [--token FILE] [--ca FILE] [--cert FILE --key FILE] [--interval "
+                 "TIME] [--gateway] [--once]",
     .summary = "a live view of a gateway, or of all, in the terminal",
     .help =
         "Asks the admin listener of `tollgate serve` for a snapshot, again and again: rates and\n"
@@ -361,6 +370,8 @@ const struct command cmd_top = {
         "  --token FILE     its first line is the token; default: the variable\n"
         "                   " TOKEN_VARIABLE "\n"
         "  --ca FILE        certificates to trust with https; default: the system's\n"
+        "  --cert FILE      the certificate to show with https, with --key FILE: for a listener\n"
+        "                   that asks for one\n"
         "  --interval TIME  between two snapshots; default 1s, 100ms to 1h\n"
         "  --gateway        the one that is asked, alone\n"
         "  --once           prints one snapshot as text and ends; so it does without a terminal\n"

@@ -46,6 +46,8 @@ export PORT=8080 PROBE=8081
 openssl genrsa 2048 2>"$tmp/err" >"$tmp/service.pem"
 awk 'BEGIN { printf "{\"type\":\"service_account\",\"client_email\":\"x@example.com\",\"token_uri\":\"https://oauth.example/token\",\"private_key\":\"" }
     { printf "%s\\n", $0 } END { print "\"}" }' "$tmp/service.pem" >"$tmp/config/service-account.json"
+# Files with certificates are there, too; what is in them only serve reads.
+for file in admin.pem admin.key operators.pem; do cp "$tmp/service.pem" "$tmp/config/$file"; done
 for config in "$tmp"/config/*-*; do
     case $config in *.json) continue ;; esac
     "$TOLLGATE" check -c "$config" >"$tmp/out" 2>"$tmp/err"

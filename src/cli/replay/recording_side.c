@@ -139,7 +139,7 @@ static void make_virtual(struct config *config)
     config->store.url = "memory";
     config->store.two_tier = false;
     config->ledger.failure = CONFIG_FAIL_OPEN;
-    config->listen.cert = NULL;
+    config->listen.tls.cert = config->listen.admin_tls.cert = NULL;
     for (size_t i = 0; i < config->n_providers; i++)
         config->providers[i].base.tls = false;
     for (size_t i = 0; i < config->n_protect; i++)

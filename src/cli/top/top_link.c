@@ -124,8 +124,8 @@ static char *joined(const char *a, size_t n, const char *b)
     return both;
 }
 
-static bool make_origin(struct top_link *link, const struct value_url *url, const char *ca,
-                        struct tg_problem *problem)
+static bool make_origin(struct top_link *link, const struct value_url *url,
+                        const struct top_address *address, struct tg_problem *problem)
 {
     struct http_origin_options options;
     struct tls_context *tls = NULL;
@@ -134,7 +134,7 @@ static bool make_origin(struct top_link *link, const struct value_url *url, cons
 
     http_origin_options_init(&options);
     if (made && url->tls)
-        made = tls_client_new(ca, NULL, NULL, &tls, problem) == TG_OK;
+        made = tls_client_new(address->ca, address->cert, address->key, &tls, problem) == TG_OK;
     options.host = host;
     options.port = url->port;
     options.tls = tls;
@@ -158,7 +158,7 @@ static bool read_url(struct top_link *link, const struct top_address *address,
     link->targets[false] = joined(url.path, url.path_bytes, PATH);
     link->targets[true] = joined(url.path, url.path_bytes, FLEET_PATH);
     return link->targets[false] != NULL && link->targets[true] != NULL &&
-           make_origin(link, &url, address->ca, problem);
+           make_origin(link, &url, address, problem);
 }
 
 bool top_link_open(struct top_link *link, struct net_loop *loop, const struct top_address *address,

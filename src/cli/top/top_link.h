@@ -17,6 +17,8 @@
 struct top_address {
     const char *url;   /* "http://host:port", perhaps with a path before /api */
     const char *ca;    /* PEM file for https; null: the system's */
+    const char *cert;  /* PEM file of what we show for https; null: nothing */
+    const char *key;   /* its key */
     const char *token; /* null: none is sent */
 };
 

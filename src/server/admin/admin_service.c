@@ -96,8 +96,9 @@ static bool open_admin(struct control *control, const char *address, struct tg_p
         return true;
     if (admin_new(&options, &control->admin->admin, &why))
         return problem_fail(problem, "listen.admin: %.200s", why.text);
-    return address == NULL || control_listen(control, "admin", address, &admin_server_ops,
-                                             control->admin->admin, problem);
+    return address == NULL ||
+           control_listen(control, "admin", address, control->generation->admin_tls,
+                          &admin_server_ops, control->admin->admin, problem);
 }
 
 /* What snapshots by gRPC are made of, unless the admin API has it. */
@@ -150,8 +151,8 @@ static bool admin_start_control(struct control *control, struct tg_problem *prob
     if (control->admin == NULL)
         return false;
     state_log_init(&control->admin->state_log);
-    if ((listen->probe == NULL ||
-         control_listen(control, "probe", listen->probe, &probe_server_ops, control, problem)) &&
+    if ((listen->probe == NULL || control_listen(control, "probe", listen->probe, NULL,
+                                                 &probe_server_ops, control, problem)) &&
         open_admin(control, listen->admin, problem) && start_samples(control) &&
         send_traces(control, problem))
         return true;

@@ -33,9 +33,15 @@ struct config_url {
     const char *path; /* without a slash at its end: "" or "/x" */
 };
 
+struct config_tls {
+    const char *cert, *key; /* null: no TLS */
+    const char *client_ca;  /* null: clients need no certificate */
+};
+
 struct config_listen {
     const char *gateway, *admin, *probe, *grpc; /* "host:port"; null: not listened on */
-    const char *cert, *key, *client_ca;         /* TLS; cert null: none */
+    struct config_tls tls;                      /* for gateway and grpc */
+    struct config_tls admin_tls;
 };
 
 struct config_server_limits {

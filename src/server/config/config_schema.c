@@ -2,15 +2,15 @@
 #include "server/config/config_schema_rows.h"
 
 static const struct schema_key tls_keys[] = {
-    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, cert),
+    VALUE("cert", SCHEMA_FILE, true, NULL, NULL, AT(config_tls, cert),
           "the certificate and its chain, PEM"),
-    VALUE("key", SCHEMA_FILE, true, NULL, NULL, AT(config_listen, key), "its key, PEM"),
-    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, AT(config_listen, client_ca),
+    VALUE("key", SCHEMA_FILE, true, NULL, NULL, AT(config_tls, key), "its key, PEM"),
+    VALUE("client_ca", SCHEMA_FILE, false, NULL, NULL, AT(config_tls, client_ca),
           "the CA that signs client certificates; if left out, none are requested"),
     END,
 };
 
-static const struct schema_section tls = {tls_keys, sizeof(struct config_listen), NOWHERE, NULL};
+static const struct schema_section tls = {tls_keys, sizeof(struct config_tls), NOWHERE, NULL};
 
 static const struct schema_key listen_keys[] = {
     VALUE("gateway", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, gateway),
@@ -21,7 +21,9 @@ static const struct schema_key listen_keys[] = {
           "only `/healthz`, `/readyz` and `/metrics`"),
     VALUE("grpc", SCHEMA_ADDRESS, false, NULL, NULL, AT(config_listen, grpc),
           "decisions for other gateways"),
-    SECTION("tls", &tls, 0, "TLS for clients; if left out, no TLS"),
+    SECTION("tls", &tls, AT(config_listen, tls), "TLS for clients; if left out, no TLS"),
+    SECTION("admin_tls", &tls, AT(config_listen, admin_tls),
+            "TLS for the dashboard and the admin API; if left out, no TLS"),
     END,
 };
 

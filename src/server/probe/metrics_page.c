@@ -144,13 +144,23 @@ static void write_jwks(struct exposition *text, const struct generation *generat
 static void write_certificate(struct exposition *text, const struct generation *generation,
                               tg_ms now)
 {
-    tg_ms ends = generation->tls ? tls_context_not_after(generation->tls) : -1;
+    const struct config_listen *listen = &generation->config.listen;
+    const struct {
+        const struct tls_context *tls;
+        const char *cert;
+    } shown[] = {{generation->tls, listen->tls.cert},
+                 {generation->admin_tls, listen->admin_tls.cert}};
 
     expose_begin(text, "tollgate_cert_expiry_seconds", "gauge",
                  "How long the certificate of a listener is still good; negative: it is not.");
-    if (ends >= 0)
-        expose_real(text, &(struct expose_labels){{{"cert", generation->config.listen.cert}}},
-                    (double)((ends - clock_wall_of(&generation->gateway->clock, now)) / 1000));
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        tg_ms ends = shown[i].tls != NULL ? tls_context_not_after(shown[i].tls) : -1;
+        bool again = i > 0 && shown[0].tls != NULL && shown[i].tls != NULL &&
+                     strcmp(shown[0].cert, shown[i].cert) == 0; /* one file, one line */
+        if (ends >= 0 && !again)
+            expose_real(text, &(struct expose_labels){{{"cert", shown[i].cert}}},
+                        (double)((ends - clock_wall_of(&generation->gateway->clock, now)) / 1000));
+    }
 }
 
 /* Observing must never hold up a call: so what finds no room is dropped, and counted here. */

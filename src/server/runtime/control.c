@@ -185,7 +185,8 @@ void control_reload(struct control *control)
 /* ---- life ---- */
 
 bool control_listen(struct control *control, const char *name, const char *address,
-                    const struct http_server_ops *ops, void *context, struct tg_problem *problem)
+                    struct tls_context *tls, const struct http_server_ops *ops, void *context,
+                    struct tg_problem *problem)
 {
     struct control_listener *own = &control->listeners[control->n_listeners];
     struct http_listen_options options;
@@ -196,6 +197,7 @@ bool control_listen(struct control *control, const char *name, const char *addre
     options.ops = ops;
     options.context = context;
     options.alone = true;
+    options.tls = tls;
     options.connections = CONNECTIONS_MAX;
     options.sockets = sockets;
     options.n_sockets = inherited_take(control->gateway->inherited, name, address, 0, 1, sockets,
@@ -204,10 +206,19 @@ bool control_listen(struct control *control, const char *name, const char *addre
     options.held = control->gateway->inherited != NULL;
     if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
         return false;
+    own->is_tls = tls != NULL;
     own->name = name;
     own->address = address;
     control->n_listeners++;
     return true;
+}
+
+void control_renew_tls(struct control *control)
+{
+    assert(control_is_mine(control));
+    for (size_t i = 0; i < control->n_listeners && control->generation->admin_tls != NULL; i++)
+        if (control->listeners[i].is_tls)
+            http_listener_set_tls(control->listeners[i].listener, control->generation->admin_tls);
 }
 
 void control_hold(struct control *control, bool held)

@@ -36,6 +36,7 @@ struct control_listener {
     const char *name;    /* "admin"; static */
     const char *address; /* in the first generation */
     struct http_listener *listener;
+    bool is_tls; /* it shows the certificate of listen.admin_tls */
 };
 
 struct control {
@@ -83,6 +84,10 @@ bool control_start(struct control *control);
  * held where the gateway has inherited something: see worker_hold(). */
 void control_hold(struct control *control, bool held);
 
+/* On its thread: listeners with TLS show the certificate of the newest generation, if it has
+ * one. */
+void control_renew_tls(struct control *control);
+
 /* From any thread: the configuration is to be read again. */
 void control_reload(struct control *control);
 
@@ -91,9 +96,12 @@ void control_stop(struct control *control);
 
 /* ---- for services, in start_control() ---- */
 
-/* A listener that is freed before stop_control() comes. */
+/* A listener that is freed before stop_control() comes; with the `tls` of a generation, or null:
+ * plain. A new generation's takes its place. */
+struct tls_context;
 bool control_listen(struct control *control, const char *name, const char *address,
-                    const struct http_server_ops *ops, void *context, struct tg_problem *problem);
+                    struct tls_context *tls, const struct http_server_ops *ops, void *context,
+                    struct tg_problem *problem);
 
 /* Frees all of them: for who fails after control_listen(). */
 void control_close_listeners(struct control *control);

@@ -266,15 +266,22 @@ static bool make_unknown(struct generation *generation, struct tg_problem *probl
 
 /* ---- making ---- */
 
+static bool make_one_tls(const char *section, const struct config_tls *config,
+                         struct tls_context **tls, struct tg_problem *problem)
+{
+    struct tg_problem why;
+
+    return config->cert == NULL ||
+           tls_server_new(config->cert, config->key, config->client_ca, tls, &why) == TG_OK ||
+           problem_fail(problem, "%s: %s", section, why.text);
+}
+
 static bool make_tls(struct generation *generation, struct tg_problem *problem)
 {
     const struct config_listen *listen = &generation->config.listen;
-    struct tg_problem why;
 
-    return listen->cert == NULL ||
-           tls_server_new(listen->cert, listen->key, listen->client_ca, &generation->tls, &why) ==
-               TG_OK ||
-           problem_fail(problem, "listen.tls: %s", why.text);
+    return make_one_tls("listen.tls", &listen->tls, &generation->tls, problem) &&
+           make_one_tls("listen.admin_tls", &listen->admin_tls, &generation->admin_tls, problem);
 }
 
 static bool make_limits(struct generation *generation, const struct generation *before,
@@ -471,6 +478,7 @@ void generation_free(struct generation *generation)
             table->list[i]->forget(generation);
     free(generation->listing);
     tls_context_unref(generation->tls);
+    tls_context_unref(generation->admin_tls);
     free(generation->route_keys);
     free(generation->routes);
     free(generation->providers);

@@ -161,7 +161,8 @@ struct generation {
     struct key_index *keys;       /* virtual keys: tenants by hash */
     struct tenant_share **shares; /* what each tenant takes up, in the order of the configuration */
     struct tls_context *tls;      /* for the workers' listeners; null: none */
-    LIST_ENTRY(generation) link;  /* among all of the gateway */
+    struct tls_context *admin_tls; /* for that of the admin API; likewise */
+    LIST_ENTRY(generation) link;   /* among all of the gateway */
     struct net_post freeing;
     atomic_size_t threads; /* threads that have not signed off */
     size_t n_threads;

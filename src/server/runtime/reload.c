@@ -278,10 +278,10 @@ static uint64_t of_number(int64_t number)
 }
 
 static const char *const STARTED[] = {
-    "listen.gateway", "listen.admin",   "listen.probe",   "listen.grpc",
-    "listen.tls",     "limits.header",  "workers",        "otlp.endpoint",
-    "ledger.path",    "ledger.failure", "store",          "store_prefix",
-    "store_timeout",  "store_tls",      "two_tier.block", "ledger.export"};
+    "listen.gateway",   "listen.admin",  "listen.probe", "listen.grpc",   "listen.tls",
+    "listen.admin_tls", "limits.header", "workers",      "otlp.endpoint", "ledger.path",
+    "ledger.failure",   "store",         "store_prefix", "store_timeout", "store_tls",
+    "two_tier.block",   "ledger.export"};
 
 enum { N_STARTED = sizeof STARTED / sizeof STARTED[0] };
 
@@ -294,7 +294,8 @@ static void read_started(const struct config *config, uint64_t values[N_STARTED]
                             of_text(config->listen.admin),
                             of_text(config->listen.probe),
                             of_text(config->listen.grpc),
-                            config->listen.cert != NULL,
+                            config->listen.tls.cert != NULL,
+                            config->listen.admin_tls.cert != NULL,
                             of_number(config->limits.header),
                             of_number(config->workers),
                             of_text(config->otlp.host) + of_number(config->otlp.port),
@@ -360,6 +361,7 @@ static void reload_tell(struct reload *reload)
     gateway_set_census(gateway, &made->config);
     atomic_store(&gateway->drain_ms, made->config.drain);
     control->generation = made;
+    control_renew_tls(control);
     gateway_observe_change(gateway, &made->config);
     generation_leave(reload->before, control->number);
     reload->state = TELLING;

@@ -19,7 +19,7 @@
 struct control;
 struct reload;
 
-#define RELOAD_RESTART_MAX 16
+#define RELOAD_RESTART_MAX 17
 
 struct reload_result {
     bool ok;

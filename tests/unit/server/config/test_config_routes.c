@@ -20,9 +20,9 @@ static void expect_server(const struct config *config)
     assert_string_equal(config->listen.admin, "127.0.0.1:9090");
     assert_string_equal(config->listen.probe, "127.0.0.1:8081");
     assert_string_equal(config->listen.grpc, "127.0.0.1:50051");
-    assert_string_equal(config->listen.cert, "examples/server.pem");
-    assert_string_equal(config->listen.key, "examples/server.key");
-    assert_string_equal(config->listen.client_ca, "examples/ca.pem");
+    assert_string_equal(config->listen.tls.cert, "examples/server.pem");
+    assert_string_equal(config->listen.tls.key, "examples/server.key");
+    assert_string_equal(config->listen.tls.client_ca, "examples/ca.pem");
     assert_int_equal(config->workers, 0);
     assert_true(config->ledger.present);
     assert_string_equal(config->ledger.path, "examples/tollgate.db");
@@ -230,7 +230,7 @@ static void what_is_left_out_has_its_default(void **state)
     (void)state;
     must_read(&read, "version: 1\n");
     assert_null(config->listen.gateway);
-    assert_null(config->listen.cert);
+    assert_null(config->listen.tls.cert);
     assert_int_equal(config->limits.body, 32 << 20);
     assert_int_equal(config->limits.header, 64 << 10);
     assert_int_equal(config->limits.buffered_total, 1 << 30);
@@ -321,9 +321,9 @@ static void every_key_of_the_server_arrives(void **state)
     assert_string_equal(config->listen.admin, "[::1]:1");
     assert_string_equal(config->listen.probe, "unix:/run/p");
     assert_null(config->listen.grpc);
-    assert_string_equal(config->listen.cert, "c");
-    assert_string_equal(config->listen.key, "/k");
-    assert_null(config->listen.client_ca);
+    assert_string_equal(config->listen.tls.cert, "c");
+    assert_string_equal(config->listen.tls.key, "/k");
+    assert_null(config->listen.tls.client_ca);
     assert_int_equal(config->workers, 3);
     assert_int_equal(config->limits.body, 1024);
     assert_int_equal(config->limits.header, 2048);
