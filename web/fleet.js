@@ -9,6 +9,9 @@ const by = (id) => document.getElementById(id);
 
 export const scope = () => by('scope').value;
 
+/* One that has been silent for so long was taken away, most likely: its row says so, and no more. */
+const LONG_SILENT_MS = 600000;
+
 const hasAnswered = ({ answer }) => answer === 'self' || answer === 'answered';
 
 function stateOf({ snapshot }) {
@@ -22,7 +25,10 @@ function countOf({ gateways, fleet }) {
     return gateways ? gateways.length : (fleet?.gateways ?? 1);
 }
 
-function showMissing({ gateways, store_away }) {
+const isGone = ({ answer, silent_ms }) => answer === 'silent' && silent_ms > LONG_SILENT_MS;
+
+function showMissing({ gateways: all, store_away }) {
+    const gateways = all.filter((gateway) => !isGone(gateway));
     const missing = gateways.filter((gateway) => !hasAnswered(gateway));
     const text =
         missing.length === 0

@@ -195,6 +195,16 @@ test('what others have written there is passed over and named', async (t) => {
         assert.equal(all.gates[0].limit, before.gates[0].limit);
         return true;
     });
+    /* A program of before there were questions says nothing of answers, and is not waited for. */
+    await until('it is unable', async () => {
+        const [time] = (await redis.ask('TIME')).split('\n');
+        const old = { name: 'old', program: '0.2.0', state: 'current', epoch: '', version: 1, since: 0, problem: '' };
+        await redis.ask('HSET', name('reports'), 'old', `${time}000 ${JSON.stringify(old)}`);
+        await redis.ask('HSET', name('reports'), 'odd', 'what');
+        const all = await fleetOf(gateways[0]);
+        assert.equal(all.complete, !all.gateways.some(({ answer }) => !['self', 'answered', 'silent'].includes(answer)));
+        return all.gateways.find(({ id }) => id === 'old')?.answer === 'unable';
+    });
     await redis.ask('HSET', name('head'), 'asked', 'garbage');
     await until('it goes on', async () => (await api(gateways[1], 'GET', '/snapshot?scope=fleet')).status === 200);
     assert.equal((await api(gateways[0], 'GET', '/snapshot?scope=world')).status, 400);

@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A gateway that has been silent for so long was taken away, most likely: its row says so, and no
+ * more. */
+#define LONG_SILENT_MS 600000
+
 #define TABLE_HEAD 2 /* an empty line and the titles of the columns */
 
 /* ---- The head -------------------------------------------------------------------------------- */
@@ -52,13 +56,16 @@ static void draw_trouble(const struct top_view *view, struct top_paper *paper)
 /* What is shown is not all there is. */
 static void draw_missing(const struct top_snapshot *of, struct top_paper *paper)
 {
-    size_t answered = 0;
+    size_t answered = 0, n = 0;
 
-    for (size_t i = 0; i < of->n_gateways; i++)
-        answered += top_gateway_answered(&of->gateways[i]);
-    if (answered == of->n_gateways)
+    for (size_t i = 0; i < of->n_gateways; i++) {
+        const struct top_gateway *one = &of->gateways[i];
+        answered += top_gateway_answered(one);
+        n += strcmp(one->answer, "silent") != 0 || one->silent_ms <= LONG_SILENT_MS;
+    }
+    if (answered == n)
         return;
-    top_paper_put(paper, TOP_BAD, "%zu of %zu gateways answered%s", answered, of->n_gateways,
+    top_paper_put(paper, TOP_BAD, "%zu of %zu gateways answered%s", answered, n,
                   of->store_away ? ": the store is away" : "");
     top_paper_line(paper);
 }

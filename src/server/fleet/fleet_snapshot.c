@@ -255,16 +255,17 @@ const struct merge_rule fleet_snapshot_rules[] = {
     END};
 
 static const struct merge_rule gateway_config[] = {IS(generation, SAME), IS(hash, SAME), END};
-static const struct merge_rule gateway_store[] = {IS(state, SAME), END};
+static const struct merge_rule gateway_store[] = {STATE(state, "ok", "degraded", "down"), END};
 static const struct merge_rule gateway_sums[] = {IS(calls, SUM), IS(admitted, SUM),
                                                  IS(refused, SUM), END};
 
 static const struct merge_rule gateway_gates[] = {IS(name, SAME), IS(limit, SUM_ALL),
                                                   IS(in_flight, SUM), HAS(queued, queued), END};
 
+/* Two processes of a gateway are merged here, while one takes over from the other. */
 const struct merge_rule fleet_gateway_rules[] = {
-    IS(started_at, SAME),
-    IS(uptime_ms, SAME),
+    IS(started_at, LEAST),
+    IS(uptime_ms, MOST),
     IS(ready, EVERY),
     IS(unready_reason, ONE),
     IS(draining, EVERY),

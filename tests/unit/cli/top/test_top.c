@@ -280,6 +280,11 @@ static void a_fleet_has_a_row_a_gateway_and_says_who_is_missing(void **state)
                        "       1.5        0.0       3\n");
     expect_drawn(text, "draining");
     free((void *)(uintptr_t)text);
+    snapshot.gateways[0].silent_ms = 600001;
+    text = draw(0, 0, false, false);
+    assert_null(strstr(text, "answered\n"));
+    free((void *)(uintptr_t)text);
+    snapshot.gateways[0].silent_ms = 600000;
     snapshot.store_away = true;
     text = draw(0, 0, false, false);
     expect_drawn(text, "2 of 3 gateways answered: the store is away\n");

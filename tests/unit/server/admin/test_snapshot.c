@@ -7,6 +7,7 @@
 
 #include "net_admin_kit.h"
 #include "server/explain/explain.h"
+#include "server/fleet/fleet_question.h"
 
 static const char YAML[] =
     "gate: {concurrency: {law: fixed, initial: 3}, peers: {limit: 7}, memory: {},\n"
@@ -216,9 +217,44 @@ static void with_many_tenants_it_stays_bounded(void **state)
     said("\"budgets_truncated\":true");
     said("\"tenants_total\":3000");
     assert_true(kit.exchange.body_n < 100000);
+    take_snapshot("/api/v1/snapshot?scope=fleet");
+    said("\"budgets_truncated\":true");
+    assert_true(kit.exchange.body_n < 100000);
     snprintf(target, sizeof target, "/api/v1/tenants?limit=1000&after=t%d", MANY);
     take_snapshot(target);
     said("\"next\":");
+}
+
+/* What is told to others has an end: lists are shorter then, and say so. */
+static void with_many_keys_an_answer_has_its_bound(void **state)
+{
+    enum { MANY = 260 };
+    char *yaml = malloc(MANY * 400), name[121];
+    size_t n = 0, rows = 0;
+    (void)state;
+
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    n += (size_t)sprintf(yaml,
+                         "providers:\n  demo: {base_url: \"http://127.0.0.1:9\", api: openai, "
+                         "keys: [{name: %s1, secret: x}, {name: %s2, secret: y}]}\nmodels:\n",
+                         name, name);
+    for (int i = 0; i < MANY; i++)
+        n += (size_t)sprintf(yaml + n, "  %s%d: {provider: demo, price: {input: 1, output: 2}}\n",
+                             name, i);
+    admin_kit_write(&kit, yaml);
+    free(yaml);
+    if (admin_kit_ask(&kit, "POST", "/api/v1/reload", NULL) != 200)
+        fail_msg("%.300s", kit.exchange.body);
+    take_snapshot("/api/v1/snapshot");
+    assert_true(kit.exchange.body_n > FLEET_ANSWER_MAX);
+    take_snapshot("/api/v1/snapshot?scope=fleet");
+    assert_true(kit.exchange.body_n < FLEET_ANSWER_MAX + 65536);
+    said("\"routes_truncated\":true");
+    said("\"keys_truncated\":true");
+    for (const char *at = kit.exchange.body; (at = strstr(at, "\"breaker\"")) != NULL; at++)
+        rows++;
+    assert_int_equal(rows, SNAPSHOT_KEYS_MAX / 2);
 }
 
 static void the_last_reload_is_told(void **state)
@@ -407,6 +443,7 @@ int main(void)
         TEST(budgets_that_are_used_most_come_first),
         TEST(denials_are_there_the_newest_first),
         TEST(with_many_tenants_it_stays_bounded),
+        TEST(with_many_keys_an_answer_has_its_bound),
         TEST(the_last_reload_is_told),
         TEST(every_limit_is_told_in_the_order_it_is_asked),
         TEST(the_first_that_refuses_is_named_and_shadow_does_not_count),
