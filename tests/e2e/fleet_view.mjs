@@ -1,5 +1,5 @@
 /* fleet_view.mjs - all gateways as one: what any of them says of the fleet is the sum of what each
- * says of itself, and who does not answer is named. */
+ * says of itself, and who does not answer is named. See docs/distributed.md. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';

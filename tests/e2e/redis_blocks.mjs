@@ -1,5 +1,6 @@
 /* redis_blocks.mjs - several gateways that lease blocks of budgets: a slow Redis refuses nobody, and
- * the bills of all of them are never more than the budget, whatever dies, stops or is emptied. */
+ * the bills of all of them are never more than the budget, whatever dies, stops or is emptied; nor are they
+ * where Redis decides each call. The tables are in docs/distributed.md. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, keys, reason, until } from './kit.mjs';

@@ -1,4 +1,5 @@
-/* redis_topologies.mjs - a cluster, a failover by Sentinel, TLS and passwords, under load. */
+/* redis_topologies.mjs - a cluster, a failover by Sentinel, TLS and passwords, under load; see
+ * docs/distributed.md. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -1,5 +1,6 @@
 /* test_remote_blocks_use.c - how much of a limit four gateways with blocks admit together when more
- * is asked for than there is: never more than the limit, and at least 95 % of it.
+ * is asked for than there is: never more than the limit, and at least 95 % of it. The table of
+ * docs/distributed.md is from here.
  *
  * Time is the test's own, Redis is real: see net_blocks_kit.h. Calls come at random moments, `load`
  * times what the limit allows; evenly at all gateways, or most of them at one.
