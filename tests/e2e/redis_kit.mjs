@@ -216,12 +216,14 @@ export async function detour(t, port) {
     const server = net.createServer((near) => {
         const far = net.connect(port, '127.0.0.1');
         near.pipe(far);
+        const answers = [];
         let last = 0;
         far.on('data', (bytes) => {
             const late = way.late > 0 && ++n % Math.round(100 / way.late) === 0;
-            /* Answers of one connection never overtake each other. */
+            /* Answers of one connection never overtake each other, though timers for one moment may. */
             last = Math.max(last, performance.now() + (late ? way.slow : way.delay));
-            setTimeout(() => near.write(bytes), Math.max(0, last - performance.now()));
+            answers.push(bytes);
+            setTimeout(() => near.write(answers.shift()), Math.max(0, last - performance.now()));
         });
         for (const [one, other] of [
             [near, far],
