@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import threading
 import unittest
 import unittest.mock
@@ -234,6 +235,37 @@ class Sync(Against):
             self.assertEqual(len(slept), 1)
             # Never shorter than what is said, which is at most a tenth more than what is left of 20 s.
             self.assertTrue(0 < slept[0] <= 22, slept)
+
+    def test_a_stock_channel_waits_as_long_as_it_is_told(self) -> None:
+        """gRPC's own retries: by their policy all attempts would be over in some ms, and all refused."""
+        from tollgate import admission_pb2 as pb  # noqa: PLC0415
+
+        policy = {
+            "methodConfig": [
+                {
+                    "name": [{"service": "tollgate.v1.Admission"}],
+                    "retryPolicy": {
+                        "maxAttempts": 3,
+                        "initialBackoff": "0.001s",
+                        "maxBackoff": "0.001s",
+                        "backoffMultiplier": 1,
+                        "retryableStatusCodes": ["RESOURCE_EXHAUSTED"],
+                    },
+                }
+            ]
+        }
+        gateway = Gateway(self, gate={"rate": {"strategy": "gcra", "limit": 1, "period": "1s"}})
+        options = [("grpc.service_config", json.dumps(policy))]
+        address = gateway.grpc.removeprefix("grpc://")
+        with grpc.insecure_channel(address, options, grpc.Compression.Gzip) as channel:
+            admit = channel.unary_unary(
+                "/tollgate.v1.Admission/Admit",
+                request_serializer=pb.AdmitRequest.SerializeToString,
+                response_deserializer=pb.AdmitReply.FromString,
+            )
+            metadata = (("authorization", f"Bearer {TOKEN}"), ("x-tollgate-enforce", "1"))
+            for _ in range(3):
+                self.assertTrue(admit(pb.AdmitRequest(tenant="a"), metadata=metadata, timeout=60).allowed)
 
 
 class Async(Against):
