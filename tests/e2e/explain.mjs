@@ -153,11 +153,13 @@ for (const mode of ['local', 'open', 'closed'])
         assert.equal(said.store.away, true);
         assert.equal(said.store.limits_by, mode);
         assert.equal(said.store.budget_by, mode);
-        assert.equal(said.admitted, mode !== 'closed');
-        assert.equal(reply.status, mode === 'closed' ? 503 : 200);
-        if (mode === 'closed') {
+        /* Strict, `local` has nothing of a budget that it may spend by itself. */
+        assert.equal(said.admitted, mode === 'open');
+        assert.equal(reply.status, mode === 'open' ? 200 : 503);
+        if (mode !== 'open') {
             assert.equal(said.reason, 'store_unavailable');
             assert.equal(by(said).stage, 'store_unavailable');
+            if (mode === 'local') assert.match(by(said).what, /store_failure\.budget is local, with nothing leased/);
             assert.equal(said.status, 503);
             assert.equal(reply.headers['x-tollgate-reason'], 'store_unavailable');
         }

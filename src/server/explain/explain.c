@@ -64,7 +64,7 @@ static void explain_gate(struct explanation *of)
     explain_axis(of, TG_AXIS_COST);
     explain_mark_unsatisfiable(of, from);
     if (of->visits != NULL && of->visits[of->chosen].questions[0].err != TG_OK)
-        explain_closed(of, "limits", "store_failure.limits");
+        explain_closed(of, "limits", "store_failure.limits", of->config->store.limits);
 }
 
 static void explain_list(struct explanation *of)

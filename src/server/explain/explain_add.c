@@ -61,7 +61,8 @@ void explain_say_more(struct explain_limit *limit, const char *text)
     snprintf(limit->what + n, sizeof limit->what - n, "; %s", text);
 }
 
-void explain_closed(struct explanation *of, const char *what, const char *section)
+void explain_closed(struct explanation *of, const char *what, const char *section,
+                    enum config_away away)
 {
     struct explain_limit *limit = explain_add(of, "store_unavailable", "store", NULL);
     char problem[100] = "";
@@ -69,8 +70,11 @@ void explain_closed(struct explanation *of, const char *what, const char *sectio
     if (limit == NULL)
         return;
     remote_problem(of->gateway->remote, problem, sizeof problem);
-    snprintf(limit->what, sizeof limit->what, "%s cannot be asked for, and %s is closed%s%s", what,
-             section, *problem != '\0' ? ": " : "", problem);
+    /* Strict, `local` has nothing of its own to spend. */
+    bool is_closed = away == CONFIG_AWAY_CLOSED;
+    snprintf(limit->what, sizeof limit->what, "%s cannot be asked for, and %s is %s%s%s", what,
+             section, is_closed ? "closed" : "local, with nothing leased",
+             *problem != '\0' ? ": " : "", problem);
     explain_from_section(of, limit, section);
     limit->unit = "store";
     limit->refuses = true;

@@ -213,7 +213,8 @@ bool explain_budgets(struct explanation *of, const struct explain_route *way)
         explain_add_refusal(of, &way->why, "model", way->route->config->name);
     from = of->n;
     if (of->visits != NULL && of->visits->money_err != TG_OK) {
-        explain_closed(of, "what is left of budgets", "store_failure.budget");
+        explain_closed(of, "what is left of budgets", "store_failure.budget",
+                       of->config->store.budget);
         return false;
     }
     if (!list_budgets(of, need, &list))

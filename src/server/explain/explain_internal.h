@@ -152,7 +152,8 @@ void explain_add_refusal(struct explanation *of, const struct refusal *why, cons
                          const char *name);
 
 /* The store cannot be asked, and what it should say must not be guessed. */
-void explain_closed(struct explanation *of, const char *what, const char *section);
+void explain_closed(struct explanation *of, const char *what, const char *section,
+                    enum config_away away);
 
 /* It stands in a section of the file. */
 void explain_from_section(const struct explanation *of, struct explain_limit *limit,

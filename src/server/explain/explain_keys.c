@@ -128,7 +128,8 @@ bool explain_keys(struct explanation *of, const struct explain_route *way)
     bool fits = !said.too_large && said.retry_after_ms == 0;
     bool shared = fits && is_store_known(of);
     if (shared && !join_store(of, (size_t)(way - of->routes), &said)) {
-        explain_closed(of, "how much the gateways use keys", "store_failure.limits");
+        explain_closed(of, "how much the gateways use keys", "store_failure.limits",
+                       of->config->store.limits);
         return false;
     }
     size_t all = count_keys(route->pool, of->now, &ready);
