@@ -176,6 +176,18 @@ static void zones_that_cannot_be_are_complained_about(void **state)
         assert_non_null(strstr(zone_complaint(&rows[i].zone), rows[i].says));
 }
 
+static void a_window_without_a_place_for_both_ends_is_not_told(void **state)
+{
+    tg_ms begin = 7, end = 8;
+    (void)state;
+
+    tg_window_of(TG_PER_DAY, NULL, 1000, NULL, &end);
+    tg_window_of(TG_PER_DAY, NULL, 1000, &begin, NULL);
+    tg_window_of(TG_PER_DAY, NULL, 1000, NULL, NULL);
+    assert_int_equal(begin, 7);
+    assert_int_equal(end, 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +200,7 @@ int main(void)
         cmocka_unit_test(an_offset_beyond_all_bounds_counts_as_the_largest),
         cmocka_unit_test(names_of_windows),
         cmocka_unit_test(zones_that_cannot_be_are_complained_about),
+        cmocka_unit_test(a_window_without_a_place_for_both_ends_is_not_told),
     };
     return cmocka_run_group_tests_name("calendar", tests, NULL, NULL);
 }
