@@ -577,6 +577,44 @@ static void a_call_out_of_range_is_an_error_and_leaves_no_trace(void **state)
     tg_gate_free(gate);
 }
 
+/* Whoever comes with a call of no version's size gets an error, and what the call held at the gate
+ * is given back. */
+static void a_call_that_was_not_initialized_holds_nothing(void **state)
+{
+    static const size_t sizes[] = {0, 3, (size_t)1 << 40};
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call call = call_from(TG_PRIORITY_HIGH, "peer");
+    struct tg_expectation expects;
+    (void)state;
+
+    config.peers.on = true;
+    struct tg_gate *gate = must_gate(&config);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct tg_call bad = call;
+        struct tg_answer answer, before;
+        bad.struct_size = sizes[i];
+        memset(&answer, 0x5A, sizeof answer);
+        before = answer;
+        assert_int_equal(tg_gate_precheck(gate, &bad, NOW, &answer), TG_ERR_UNINITIALIZED);
+        assert_int_equal(tg_gate_peek(gate, &bad, NOW, &answer), TG_ERR_UNINITIALIZED);
+        assert_int_equal(tg_gate_expect(gate, &bad, &expects), TG_ERR_UNINITIALIZED);
+        assert_int_equal(tg_gate_admit(gate, &bad, 0, NOW, &answer), TG_ERR_UNINITIALIZED);
+        expect_idle(gate);
+        tg_lease lease = must_precheck(gate, &call, NOW).lease;
+        assert_int_equal(tg_gate_admit(gate, &bad, lease, NOW, &answer), TG_ERR_UNINITIALIZED);
+        expect_idle(gate);
+        tg_lease running = must_allow(gate, &call, NOW);
+        lease = must_queue(gate, &call, NOW);
+        assert_int_equal(tg_gate_resume(gate, lease, &bad, NOW, &answer), TG_ERR_UNINITIALIZED);
+        assert_int_equal(stats_of_gate(gate).queued[TG_PRIORITY_HIGH], 0);
+        assert_true(finish(gate, running, NOW));
+        assert_memory_equal(&answer, &before, sizeof answer);
+        expect_idle(gate);
+    }
+    tg_gate_free(gate);
+}
+
 static void a_call_is_accepted_up_to_its_bounds(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -663,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_call_is_worth_one_by_default),
         cmocka_unit_test(store_and_seed_cannot_change),
         cmocka_unit_test(a_call_out_of_range_is_an_error_and_leaves_no_trace),
+        cmocka_unit_test(a_call_that_was_not_initialized_holds_nothing),
         cmocka_unit_test(a_call_is_accepted_up_to_its_bounds),
         cmocka_unit_test(a_time_out_of_range_does_not_move_the_clock),
         cmocka_unit_test(free_accepts_null_and_a_gate_in_use),
