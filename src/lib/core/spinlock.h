@@ -21,6 +21,7 @@
 #ifndef TG_CORE_SPINLOCK_H
 #define TG_CORE_SPINLOCK_H
 
+#include <assert.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,6 +93,7 @@ static inline void spin_lock(struct spinlock *lock)
 
 static inline void spin_unlock(struct spinlock *lock)
 {
+    assert(atomic_load_explicit(&lock->held, memory_order_relaxed)); /* by whoever calls */
     spin_tell_tsan(__tsan_release, lock);
     atomic_store_explicit(&lock->held, false, memory_order_release);
 }
