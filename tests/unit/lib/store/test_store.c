@@ -573,6 +573,47 @@ static void a_store_that_cannot_be_is_not_made(void **state)
     }
 }
 
+static void what_is_missing_is_an_error(void **state)
+{
+    struct tg_store *store = must_store(MEMORY, 1);
+    struct tg_scope scope =
+        scope_of(must_define_one(store, TG_AXIS_COST, "fixed_window:limit=10,window=1000"), "key");
+    const struct tg_debit debit = debit_of(&scope, 1);
+    struct tg_decision decision, untouched;
+    enum tg_err errs[3] = {TG_OK, TG_OK, TG_ERR_FULL};
+    struct tg_limit_metrics limits[4];
+    (void)state;
+
+    memset(&decision, 0x5A, sizeof decision);
+    untouched = decision;
+    assert_int_equal(tg_store_take(NULL, &debit, 1000, &decision, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_take(store, NULL, 1000, &decision, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_take(store, &debit, 1000, NULL, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_peek(NULL, &debit, 1000, &decision, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_peek(store, NULL, 1000, &decision, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_peek(store, &debit, 1000, NULL, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_store_refund(NULL, &debit, 1000, 1000), TG_ERR_NULL);
+    assert_int_equal(tg_store_refund(store, NULL, 1000, 1000), TG_ERR_NULL);
+    assert_int_equal(tg_store_settle(NULL, &debit, 1000, 1000, 1), TG_ERR_NULL);
+    assert_int_equal(tg_store_settle(store, NULL, 1000, 1000, 1), TG_ERR_NULL);
+    assert_int_equal(tg_store_peek_scope(NULL, &debit, 0, 1000, limits), 0);
+    assert_int_equal(tg_store_peek_scope(store, NULL, 0, 1000, limits), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 0, 1000, NULL), 0);
+    assert_int_equal(tg_store_peek_scope(store, &debit, 1, 1000, limits), 0);
+    tg_store_take_many(NULL, &debit, 1, 1000, &decision, errs);
+    assert_int_equal(errs[0], TG_ERR_NULL);
+    tg_store_take_many(store, NULL, 2, 1000, &decision, errs);
+    assert_int_equal(errs[1], TG_ERR_NULL);
+    errs[0] = TG_OK;
+    tg_store_take_many(store, &debit, 1, 1000, NULL, errs);
+    assert_int_equal(errs[0], TG_ERR_NULL);
+    tg_store_take_many(store, &debit, 1, 1000, &decision, NULL);
+    assert_int_equal(errs[2], TG_ERR_FULL);
+    assert_memory_equal(&decision, &untouched, sizeof decision);
+    assert_int_equal(stats_of(store).keys, 0);
+    tg_store_free(store);
+}
+
 static void a_default_store_is_empty_and_free_accepts_null(void **state)
 {
     struct tg_store *store = NULL;
@@ -617,6 +658,7 @@ int main(void)
         cmocka_unit_test(a_debit_has_one_scope_to_sixteen),
         cmocka_unit_test(a_set_that_no_entry_can_hold_is_not_defined),
         cmocka_unit_test(a_store_that_cannot_be_is_not_made),
+        cmocka_unit_test(what_is_missing_is_an_error),
         cmocka_unit_test(a_default_store_is_empty_and_free_accepts_null),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);

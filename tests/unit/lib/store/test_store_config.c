@@ -1,4 +1,5 @@
 /* test_store_config.c - what a store is made of: its shards, its least memory, its limits. */
+#include <stdio.h>
 #include <string.h>
 
 #include "keyed.h"
@@ -147,6 +148,46 @@ static void token_budget_alone_cannot_count_calls(void **state)
     tg_store_free(store);
 }
 
+/* By default calls in flight may together be charged 40 times what a limit holds too little, and
+ * of several limits the narrowest counts. */
+static void an_overdraft_is_forty_times_what_the_limit_holds(void **state)
+{
+    static const struct {
+        int64_t limit, stated, overdraft;
+    } rows[] = {
+        {1, 0, 40},
+        {100, 0, 4000},
+        {100, 7, 7},
+        {100, -1, 0},
+        {TG_NUMBER_MAX / 40, 0, TG_NUMBER_MAX / 40 * 40},
+        {TG_NUMBER_MAX / 40 + 1, 0, TG_NUMBER_MAX},
+        {TG_NUMBER_MAX, 0, TG_NUMBER_MAX},
+    };
+    struct tg_limit limits[3];
+    char spec[80];
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(spec, sizeof spec, "fixed_window:limit=%lld,window=1000",
+                 (long long)rows[i].limit);
+        limits[0] = limit_on(TG_AXIS_COST, spec);
+        limits[0].overdraft = rows[i].stated;
+        limits[1] = limit_on(TG_AXIS_RATE, "fixed_window:limit=1,window=1000");
+        limits[2] = limit_on(TG_AXIS_COST, "fixed_window:limit=1,window=1000");
+        limits[2].mode = TG_SHADOW;
+        struct limit_bounds bounds = limit_bounds(limits, 3);
+        assert_int_equal(bounds.overdraft, rows[i].overdraft);
+        assert_int_equal(bounds.ceiling, rows[i].limit);
+        limits[2].mode = TG_ENFORCE;
+        bounds = limit_bounds(limits, 3);
+        assert_int_equal(bounds.overdraft, rows[i].overdraft < 40 ? rows[i].overdraft : 40);
+        assert_int_equal(bounds.ceiling, 1);
+    }
+    struct limit_bounds none = limit_bounds(&limits[1], 1);
+    assert_int_equal(none.overdraft, TG_NUMBER_MAX);
+    assert_int_equal(none.ceiling, TG_NUMBER_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +197,7 @@ int main(void)
         cmocka_unit_test(the_mode_and_the_axis_of_a_limit_are_checked),
         cmocka_unit_test(a_state_of_more_than_a_gibibyte_is_refused),
         cmocka_unit_test(token_budget_alone_cannot_count_calls),
+        cmocka_unit_test(an_overdraft_is_forty_times_what_the_limit_holds),
     };
     return cmocka_run_group_tests_name("store_config", tests, NULL, NULL);
 }
