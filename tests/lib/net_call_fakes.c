@@ -536,6 +536,16 @@ const char *call_kit_large_body(void)
     return body;
 }
 
+const char *call_kit_unbounded_body(void)
+{
+    static const char bound[] = "\"max_tokens\":10,";
+    static char body[68 * 1024];
+
+    snprintf(body, sizeof body, "%s", call_kit_large_body());
+    memset(strstr(body, bound), ' ', sizeof bound - 1);
+    return body;
+}
+
 const struct call_env call_kit_env = {.reply = &call_client_ops,
                                       .limits_decided = call_limits_decided,
                                       .money_decided = call_money_decided,

@@ -234,6 +234,7 @@ const char *call_kit_long_body(void);
 
 /* A chat with the model `opus`, so long that it is translated on a thread of the pool. Static. */
 const char *call_kit_large_body(void);
+const char *call_kit_unbounded_body(void); /* the same without a bound of its output */
 
 /* The thread reads the body, or translates it, and the call is told. */
 void call_kit_parse(void);

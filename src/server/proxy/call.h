@@ -79,7 +79,7 @@
 
 /* The machine. For each state its letter, and for each event, in the order above, the states that
  * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
- * this state. "+" stands for "tsmkcao": the call goes on with its next attempt as far as nothing
+ * this state. "+" stands for "tsmkceao": the call goes on with its next attempt as far as nothing
  * has to be waited for (thread, slot, money, key, token, request), or it is answered on the way.
  * "*" stands for "+gl", and j: it begins.
  *
@@ -114,6 +114,7 @@
     X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")   \
     X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")   \
     X(AT_TOKEN,   c, "-   -   -   -   +   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
+    X(BOUNDING,   e, "-   -   -   aof -   -   -   -   -   -   -   -   -   -   -   -   ef  f   ")   \
     X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   a   aw  +pw +p  +p  -   df  -   ")   \
     X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
     X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   w   -   wo  o   o   w   df  -   ")   \
@@ -566,9 +567,9 @@ void call_translation_free(struct call *call);
 enum call_verdict call_translate(struct call *call);
 enum call_verdict call_translated(struct call *call);
 
-/* The same once more, with a bound of its output. False: there is no memory, and the call may have
- * been answered. */
-bool call_translate_bounded(struct call *call, int64_t bound);
+/* The same once more, if money has put another bound on its output; and what came of it. */
+enum call_verdict call_bound(struct call *call);
+enum call_verdict call_bounded(struct call *call);
 
 /* The provider's name for that bound. Static. */
 const char *call_translated_bound(const struct call *call);

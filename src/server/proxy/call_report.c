@@ -63,6 +63,8 @@ static const char *ended_how(const struct call *call)
     switch (call->left_in) {
     case CALL_READING:
     case CALL_PARSING:
+    case CALL_TRANSLATING:
+    case CALL_BOUNDING:
         return "hangup_reading";
     case CALL_AT_SLOT:
     case CALL_AT_GATE:

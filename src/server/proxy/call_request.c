@@ -240,17 +240,6 @@ static void edit_body(struct call *call, struct body_edit *edit)
         call->attempt.injected = body_edit_include_usage(edit, &call->ask);
 }
 
-/* The body is written in another dialect already, but for a bound that money puts on it. */
-static bool bound_translated(struct call *call)
-{
-    if (call->attempt.most_output < 0)
-        return true;
-    if (!call_translate_bounded(call, call->attempt.most_output))
-        return false;
-    note_clamp(call, call_translated_bound(call));
-    return true;
-}
-
 /* 0 for a time that is none. */
 static tg_ms left_until(const struct call *call, tg_ms at)
 {
@@ -354,8 +343,9 @@ bool call_request_send(struct call *call)
     sending.piece = sending.at = 0;
     sending.pieces[0] = (struct slice){call->body.bytes, total};
     if (call->translation != NULL) {
-        if (!bound_translated(call))
-            return false;
+        assert(call->translation->bound == call->attempt.most_output);
+        if (call->attempt.most_output >= 0)
+            note_clamp(call, call_translated_bound(call));
         sending.n = 1;
         total = call->translation->body.n;
         sending.pieces[0] = (struct slice){call->translation->body.bytes, total};

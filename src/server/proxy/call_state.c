@@ -38,8 +38,8 @@ bool call_may_follow(enum call_state from, enum call_event event, enum call_stat
     const char *cell = call_cell(from, event);
 
     return memchr(cell, letters[to], CELL) != NULL ||
-           (memchr(cell, '+', CELL) != NULL && strchr("tsmkcao", letters[to]) != NULL) ||
-           (memchr(cell, '*', CELL) != NULL && strchr("tsmkcaoglj", letters[to]) != NULL);
+           (memchr(cell, '+', CELL) != NULL && strchr("tsmkceao", letters[to]) != NULL) ||
+           (memchr(cell, '*', CELL) != NULL && strchr("tsmkceaoglj", letters[to]) != NULL);
 }
 
 const char *call_state_name(enum call_state state)
@@ -74,7 +74,8 @@ void call_check(const struct call *call)
     const bool attempts =
         call->state == CALL_ASKING || call->state == CALL_ANSWERING || call->state == CALL_DRAINING;
 
-    const bool on_thread = call->state == CALL_PARSING || call->state == CALL_TRANSLATING;
+    const bool on_thread = call->state == CALL_PARSING || call->state == CALL_TRANSLATING ||
+                           call->state == CALL_BOUNDING;
 
     assert(call->in != NULL || call->state == CALL_DRAINING || on_thread);
     assert(call->parse.out == on_thread);
@@ -121,6 +122,11 @@ void call_check(const struct call *call)
     case CALL_AT_KEY:
     case CALL_AT_TOKEN:
         assert(attempt->money.reservation != 0 && attempt->key != 0);
+        assert(gate == ADMISSION_ADMITTED);
+        break;
+    case CALL_BOUNDING: /* whoever has left has no money and no key, and the thread its body */
+        assert(call->translation != NULL);
+        assert((attempt->money.reservation != 0 && attempt->key != 0) == (call->in != NULL));
         assert(gate == ADMISSION_ADMITTED);
         break;
     case CALL_ASKING:

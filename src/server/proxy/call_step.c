@@ -58,6 +58,10 @@ static void call_proceed(struct call *call, enum call_state at, enum call_verdic
             verdict = call_take_token(call);
             break;
         case CALL_AT_TOKEN:
+            at = CALL_BOUNDING;
+            verdict = call_bound(call);
+            break;
+        case CALL_BOUNDING:
             at = CALL_ASKING;
             verdict = call_send(call);
             break;
@@ -205,7 +209,9 @@ void call_step(struct call *call, enum call_event event, const struct call_input
         call->parse.out = false;
         if (call->in != NULL)
             call_proceed(call, from,
-                         from == CALL_PARSING ? call_in_parsed(call) : call_translated(call));
+                         from == CALL_PARSING       ? call_in_parsed(call)
+                         : from == CALL_TRANSLATING ? call_translated(call)
+                                                    : call_bounded(call));
         break;
     case CALL_ON_WOKEN:
     case CALL_ON_TIMER:

@@ -110,7 +110,7 @@ static bool write_request(const struct call *call, struct json_reader *reader,
 }
 
 /* Translates the request for the route, and notes what the reply will need of it. */
-static bool translate_request(struct call *call, struct json_reader *reader, int64_t bound,
+static bool translate_request(struct call *call, struct json_reader *reader,
                               struct ask_problem *problem)
 {
     struct call_translation *translation = call->translation;
@@ -126,8 +126,8 @@ static bool translate_request(struct call *call, struct json_reader *reader, int
     reply_terms_fini(&translation->terms);
     bool fine =
         edit_body(call, &flat, &body) && read_request(call, reader, body, &request, problem);
-    if (fine && bound >= 0)
-        request.bound = bound;
+    if (fine && translation->bound >= 0)
+        request.bound = translation->bound;
     fine =
         fine && write_request(call, reader, &request, call->route, translation->provider->dialect,
                               &translation->out, &translation->dropped, problem);
@@ -183,7 +183,7 @@ static void translate_now(struct call *call, struct json_reader *reader)
     if (!call->checked && has_foreign_fallback(call))
         call->uncarried = find_uncarried(call, reader);
     if (call->translation != NULL)
-        parse->good = translate_request(call, reader, -1, &parse->problem);
+        parse->good = translate_request(call, reader, &parse->problem);
 }
 
 /* On a thread of the pool. */
@@ -231,6 +231,7 @@ static bool call_translation_new(struct call *call, enum dialect to)
     translation->client = dialect_find(client);
     translation->provider = dialect_find(to);
     translation->now_s = call_wall(call) / 1000;
+    translation->bound = -1;
     json_writer_init(&translation->out);
     call->translation = translation;
     return true;
@@ -245,11 +246,10 @@ static enum call_verdict refuse_untranslated(struct call *call, const struct ask
     return CALL_ANSWERED;
 }
 
-/* Keeps what was written, counted like every body that is kept. */
-static bool keep_body(struct call *call)
+/* Keeps what was written, counted like every body that is kept; `why` there is no room. */
+static bool keep_body(struct call *call, struct refusal *why)
 {
     struct call_translation *translation = call->translation;
-    struct refusal why;
     char whose[64];
 
     translation->escapes = translation->out.escapes;
@@ -262,13 +262,14 @@ static bool keep_body(struct call *call)
     if (room == BODY_FITS)
         return true;
     snprintf(whose, sizeof whose, "tenant %s", call_tenant(call)->name);
-    body_buffer_refusal(room, whose, &why);
-    call_refuse_admitted(call, &why);
+    body_buffer_refusal(room, whose, why);
     return false;
 }
 
 enum call_verdict call_translated(struct call *call)
 {
+    struct refusal why;
+
     if (!call->checked) {
         call->checked = true;
         if (call->uncarried != 0)
@@ -277,9 +278,10 @@ enum call_verdict call_translated(struct call *call)
     }
     if (!call->parse.good)
         return refuse_untranslated(call, &call->parse.problem);
-    if (call->translation != NULL && !keep_body(call))
-        return CALL_ANSWERED;
-    return CALL_PASSES;
+    if (call->translation == NULL || keep_body(call, &why))
+        return CALL_PASSES;
+    call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
 }
 
 enum call_verdict call_translate(struct call *call)
@@ -299,11 +301,32 @@ enum call_verdict call_translate(struct call *call)
     return call_translated(call);
 }
 
-bool call_translate_bounded(struct call *call, int64_t bound)
+enum call_verdict call_bounded(struct call *call)
 {
-    struct ask_problem problem;
+    struct refusal why;
 
-    return translate_request(call, call->worker->reader, bound, &problem) && keep_body(call);
+    if (!call->parse.good)
+        refusal_of_ask(&call->parse.problem, &why);
+    else if (keep_body(call, &why))
+        return CALL_PASSES;
+    call_settle(call, TG_KEY_CANCELLED, CHARGE_NOTHING);
+    call_refuse_admitted(call, &why);
+    return CALL_ANSWERED;
+}
+
+/* What money is there for is known when the request has long been written. */
+enum call_verdict call_bound(struct call *call)
+{
+    struct call_translation *translation = call->translation;
+    int64_t most = call->attempt.most_output;
+
+    if (translation == NULL || translation->bound == most)
+        return CALL_PASSES;
+    translation->bound = most;
+    if (call->body.n > IN_PLACE_BYTES && call_translate_put_job(call))
+        return CALL_WAITS;
+    translate_now(call, call->worker->reader);
+    return call_bounded(call);
 }
 
 const char *call_translated_bound(const struct call *call)

@@ -16,6 +16,7 @@ struct call_translation {
     int64_t now_s;           /* by the wall clock, for a thread of the pool */
     struct body_buffer body; /* the request for the provider */
     size_t escapes;          /* bytes of escapes in it */
+    int64_t bound;           /* what money bounds its output by; -1: nothing */
     struct json_writer out;  /* what is being written: the request, then pieces of the reply */
     struct neutral_dropped dropped;
     struct reply_terms terms;

@@ -111,7 +111,7 @@ void call_free(struct call *call)
 {
     struct worker *worker = call->worker;
     struct proxy_worker *proxy = worker->proxy;
-    bool unsent = call->left_in >= CALL_AT_LIMITS && call->left_in <= CALL_AT_TOKEN;
+    bool unsent = call->left_in >= CALL_AT_LIMITS && call->left_in <= CALL_BOUNDING;
 
     assert(call->in == NULL && call->attempt.out == NULL && !call->parse.out);
     /* A call that leaves while the remote store is asked, or a token fetched, before its first

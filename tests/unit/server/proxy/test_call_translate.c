@@ -267,6 +267,59 @@ static void a_long_body_is_translated_on_a_thread(void **state)
     call_kit_close();
 }
 
+/* So is its second translation, once it is known what money there is for. */
+static void a_long_body_is_bounded_on_a_thread(void **state)
+{
+    struct call_kit_config config = foreign;
+
+    (void)state;
+    config.models = "  opus: {provider: q, price: {input: 1, output: 2}, max_output_tokens: 77, "
+                    "on_unbounded: clamp, clamp_to: 20}\n";
+    begin(&config);
+    for (int i = 0; i < 3; i++) {
+        call_client_ask(&client, call_kit_unbounded_body());
+        call_kit_parse();
+        expect_state(CALL_BOUNDING);
+        if (i == 0) {
+            call_kit_parse();
+            expect_state(CALL_ASKING);
+            expect_in(call_kit_out()->body, "\"max_tokens\":20,");
+            reply_and_end(200, JSON, MESSAGE);
+            expect_in(client.head, "x-tollgate-clamped: max_tokens=20\n");
+            continue;
+        }
+        call_kit.job_runs = i == 1; /* who leaves meanwhile was charged nothing */
+        call_client_gone(&client, HTTP_HANGUP);
+        if (i == 1)
+            call_kit_parse();
+        assert_int_equal(client.call->attempts, 0);
+        assert_int_equal(client.call->spent, 0);
+        call_kit_expect_released(&client);
+    }
+    call_kit_close();
+}
+
+static void without_memory_for_its_bound_a_call_is_charged_nothing(void **state)
+{
+    struct call_kit_config config = foreign;
+
+    (void)state;
+    config.models = "  opus: {provider: q, price: {input: 1, output: 2}, max_output_tokens: 77, "
+                    "on_unbounded: clamp, clamp_to: 20}\n";
+    begin(&config);
+    call_client_ask(&client, call_kit_unbounded_body());
+    call_kit_parse();
+    expect_state(CALL_BOUNDING);
+    struct net_job *job = call_kit.job;
+    call_kit.job = NULL;
+    job->run(job, NULL);
+    job->done.run(job->done.arg);
+    assert_int_equal(client.status, 503);
+    assert_int_equal(client.call->spent, 0);
+    call_client_gone(&client, HTTP_DONE);
+    end();
+}
+
 static void a_thread_without_memory_is_no_fault_of_the_client(void **state)
 {
     (void)state;
@@ -682,6 +735,8 @@ int main(void)
         cmocka_unit_test(a_lossy_model_leaves_it_out_and_says_so),
         cmocka_unit_test(what_rules_put_in_is_translated),
         cmocka_unit_test(a_long_body_is_translated_on_a_thread),
+        cmocka_unit_test(a_long_body_is_bounded_on_a_thread),
+        cmocka_unit_test(without_memory_for_its_bound_a_call_is_charged_nothing),
         cmocka_unit_test(a_thread_without_memory_is_no_fault_of_the_client),
         cmocka_unit_test(a_key_in_the_query_is_not_forwarded),
         cmocka_unit_test(a_stream_is_translated_as_it_comes),

@@ -14,7 +14,8 @@
 static void random_event(struct random *random)
 {
     const char *const bodies[] = {CALL_KIT_BODY, CALL_KIT_STREAM, call_kit_long_body(), "{", "x"};
-    const char *const foreign[] = {CHAT_WITH_OPUS, STREAM_OF_OPUS, call_kit_large_body()};
+    const char *const foreign[] = {CHAT_WITH_OPUS, STREAM_OF_OPUS, call_kit_large_body(),
+                                   call_kit_unbounded_body()};
     static const int statuses[] = {200, 200, 200, 400, 401, 402, 429, 500, 503, 302};
     static const char *const pieces[] = {CHUNK, DONE, ":\n\n", CALL_KIT_REPLY, "{\"error\":1}",
                                          "data: {\"error\":{\"type\":\"server_error\"}}\n\n",
@@ -46,6 +47,7 @@ static void random_event(struct random *random)
         break;
     case CALL_PARSING:
     case CALL_TRANSLATING:
+    case CALL_BOUNDING:
         call_kit.job_runs |= choice % 2 == 0;
         if (choice == 1 && call->in == NULL)
             call_step(call, CALL_ON_WORKER_END, NULL);
@@ -107,7 +109,8 @@ static void random_walks_leave_nothing_behind(void **state)
         {.remote = true, .first = "fallback: [second], context: 8000"},
         {.first = "retries: 0, fallback: [opus]",
          .providers = ANTHROPIC_PROVIDER,
-         .models = "  opus: {provider: q, price: {input: 1, output: 2}, fallback: [second]}\n"},
+         .models = "  opus: {provider: q, price: {input: 1, output: 2}, fallback: [second], "
+                   "max_output_tokens: 77, on_unbounded: clamp, clamp_to: 20}\n"},
         {.remote = true, .key = "concurrency: 1"},
     };
     bool seen[CALL_STATE_COUNT] = {false};
