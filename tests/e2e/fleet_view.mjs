@@ -6,8 +6,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
-import { api, conforms, gatewaysOn } from './fleet_kit.mjs';
-import { ADMIN_TOKEN, calls, chat, EXACT_COST, until } from './kit.mjs';
+import { api, begin, conforms, gatewaysOn } from './fleet_kit.mjs';
+import { ADMIN_TOKEN, calls, chat, EXACT_COST, sha256, tenant, until } from './kit.mjs';
 import { detour, Redis } from './redis_kit.mjs';
 
 const top = (gateway, ...args) =>
@@ -122,6 +122,33 @@ test('a budget of the fleet is what the store says: spent, held in blocks, and l
     assert.equal(served, 76);
 });
 
+test('a budget that is full for all is listed, though each gateway has spent little of it', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis, {
+        tenants: [
+            tenant({ budgets: [{ usd: usd(30), per: 'total' }] }),
+            ...Array.from({ length: 101 }, (_, i) => ({
+                name: `t${i}`,
+                keys: [{ name: 'main', sha256: sha256(`tg-e2e-virtual-key-of-tenant-${i}`) }],
+                budgets: [{ usd: usd(2), per: 'total' }],
+            })),
+        ],
+    });
+    await complete(gateways, 3);
+    /* Half of each of the others, all at one gateway; a third of this one at each. */
+    for (let i = 0; i < 101; i++)
+        assert.equal((await chat(gateways[0], {}, { headers: { authorization: `Bearer tg-e2e-virtual-key-of-tenant-${i}` } })).status, 200);
+    for (let i = 0; i < 27; i++) assert.equal((await chat(gateways[i % 3])).status, 200);
+    for (const gateway of gateways) await gateway.idle();
+    await until('it comes first', async () => {
+        const { budgets, budgets_truncated } = await fleetOf(gateways[0]);
+        assert.equal(budgets_truncated, true);
+        return budgets[0].tenant === 'one' && budgets[0].left_micro_usd === 3 * EXACT_COST && budgets[0].used_ratio === 0.9;
+    });
+    const alone = await snapshotOf(gateways[0]);
+    assert.ok(alone.budgets.some(({ tenant: name }) => name === 'one'), 'also by the gateway alone');
+});
+
 test('who does not answer is named: late at first, then silent, and never left out', async (t) => {
     const redis = await Redis.start(t);
     const { gateways } = await gatewaysOn(t, 3, redis);
@@ -139,6 +166,32 @@ test('who does not answer is named: late at first, then silent, and never left o
     assert.ok(of(later).silent_ms > 5000, `${of(later).silent_ms}`);
     assert.equal(later.complete, true, 'all that live have answered');
     assert.equal(later.counters.calls, 0, 'what it counted is gone with it');
+});
+
+test('a gateway that hands over is one row, with the calls of both its processes', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways, mock } = await gatewaysOn(t, 2, redis, {
+        script: { rules: [{ when: { stream: true }, do: { tokens: 16, pace: 3 } }], default: { tokens: 16 } },
+    });
+    const [gateway, other] = gateways;
+    await complete(gateways, 2);
+    const streams = calls(3, () => chat(gateway, { stream: true }));
+    await until('they are at the mock', async () => (await mock.seen()).begun === 3);
+    const before = gateway.process;
+    t.after(() => before.over || (before.child.kill('SIGKILL'), before.ended));
+    gateway.options = ['--takeover'];
+    await begin(gateway);
+    assert.equal((await chat(gateway)).status, 200);
+    await until('both have answered', async () => {
+        const all = await fleetOf(other);
+        return all.gateways.length === 2 && all.gates[0].in_flight === 3 && all.counters.calls === 4;
+    });
+    for (const reply of await streams) assert.equal(reply.status, 200);
+    await before.ended;
+    await until('the new one alone', async () => {
+        const all = await fleetOf(other);
+        return all.complete && all.counters.calls === 1 && all.gates[0].in_flight === 0;
+    });
 });
 
 test('while the store is away a gateway has itself alone, and says so', async (t) => {

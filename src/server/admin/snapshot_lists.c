@@ -9,6 +9,7 @@
 #include "server/admin/admin_internal.h"
 #include "server/admin/snapshot_internal.h"
 #include "server/explain/explain.h"
+#include "server/remote/remote.h"
 
 enum { KEYS_AT_ONCE = 64 };
 
@@ -273,6 +274,28 @@ static size_t read_account(struct gateway *gateway, const char *tenant, size_t h
                                spending_time(gateway->spending, now), budgets);
 }
 
+static const char *root_of(const struct config *config, const struct config_tenant *tenant)
+{
+    while (tenant->parent != CONFIG_NO_PARENT)
+        tenant = &config->tenants[tenant->parent];
+    return tenant->name;
+}
+
+/* The order is by what all gateways have used, as far as this one knows: what each has used of a
+ * budget may be little where all of it is gone. */
+static double order_of(const struct gateway *gateway, const struct config *config,
+                       const struct config_tenant *tenant, const struct tg_budget_metrics *budget)
+{
+    double own = ratio_of(budget);
+
+    if (gateway->remote == NULL || budget->amount <= 0)
+        return own;
+    double all = (double)remote_money_used(gateway->remote->money, tenant->name,
+                                           root_of(config, tenant), budget->begin, budget->end) /
+                 (double)budget->amount;
+    return all > own ? all : own;
+}
+
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
                             const struct generation *generation, tg_ms now, size_t most)
 {
@@ -292,10 +315,10 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
         const struct config_tenant *tenant = &config->tenants[t];
         size_t n = tenant->n_budgets > 0 ? read_account(gateway, tenant->name, t, now, budgets) : 0;
         for (size_t i = 0; i < n; i++)
-            keep_budget(
-                all, &(struct budget_view){tenant->name,
-                                           snapshot_reserve(tenant->budgets, tenant->n_budgets, i),
-                                           ratio_of(&budgets[i]), budgets[i]});
+            keep_budget(all,
+                        &(struct budget_view){
+                            tenant->name, snapshot_reserve(tenant->budgets, tenant->n_budgets, i),
+                            order_of(gateway, config, tenant, &budgets[i]), budgets[i]});
     }
     for (size_t i = 0; all != NULL && i < all->n; i++)
         snapshot_write_budget(out, all->list[i].tenant, all->list[i].reserve, &all->list[i].budget);

@@ -263,6 +263,21 @@ enum tg_err remote_money_left(struct remote_money *money, const struct spending_
     return TG_OK;
 }
 
+tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *root,
+                           tg_ms begin, tg_ms end)
+{
+    char key[MONEY_KEY_MAX];
+    size_t n = remote_money_window(money, tenant, root, begin, end, key);
+
+    if (n == 0)
+        return 0;
+    pthread_mutex_lock(&money->lock);
+    const struct sum *sum = money_sums_find(&money->sums, (struct slice){key, n});
+    tg_micro used = sum != NULL ? num_min(used_of(sum), TG_NUMBER_MAX) : 0;
+    pthread_mutex_unlock(&money->lock);
+    return used;
+}
+
 static void peek_blocks(const struct remote_money *money, struct remote_money_stats *stats)
 {
     const struct sum *sum;

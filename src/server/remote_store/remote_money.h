@@ -194,6 +194,11 @@ TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
 size_t remote_money_window(const struct remote_money *money, const char *tenant, const char *root,
                            tg_ms begin, tg_ms end, char key[REMOTE_MONEY_KEY_MAX]);
 
+/* What all nodes have settled and reserved in such a window, as far as is known here; 0: nothing
+ * is. */
+tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *root,
+                           tg_ms begin, tg_ms end);
+
 struct remote_money_stats {
     size_t windows; /* remembered */
     size_t unacked; /* windows whose sums Redis has not acknowledged */
