@@ -4,6 +4,8 @@
  * under one trust must never serve a request that was promised another. So pools are found by the
  * origin itself, not by its host.
  */
+#include <limits.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,30 +44,16 @@ static enum tg_err http_origin_check(const struct http_origin_options *options,
 
 /* ---- The proxy ------------------------------------------------------------------------------- */
 
-static char *base64(const char *bytes, size_t n)
+static char *basic_credentials(const char *bytes, size_t n)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     static const char prefix[] = "Basic ";
-    char *text = malloc(sizeof prefix + (n + 2) / 3 * 4);
+    char *text = n <= INT_MAX / 2 ? malloc(sizeof prefix + (n + 2) / 3 * 4) : NULL;
 
     if (text == NULL)
         return NULL;
-    char *to = text + sizeof prefix - 1;
     memcpy(text, prefix, sizeof prefix - 1);
-    for (size_t i = 0; i < n; i += 3) {
-        unsigned group = (unsigned)(unsigned char)bytes[i] << 16;
-
-        if (i + 1 < n)
-            group |= (unsigned)(unsigned char)bytes[i + 1] << 8;
-        if (i + 2 < n)
-            group |= (unsigned)(unsigned char)bytes[i + 2];
-        *to++ = letters[group >> 18 & 63];
-        *to++ = letters[group >> 12 & 63];
-        *to++ = i + 1 < n ? letters[group >> 6 & 63] : '=';
-        *to++ = i + 2 < n ? letters[group & 63] : '=';
-    }
-    *to = '\0';
+    (void)EVP_EncodeBlock((unsigned char *)text + sizeof prefix - 1, (const unsigned char *)bytes,
+                          (int)n);
     return text;
 }
 
@@ -93,7 +81,7 @@ static enum tg_err set_proxy(struct http_origin *origin, const char *text,
     origin->proxy_host = strdup(host);
     origin->proxy_port = port;
     if (at != NULL)
-        origin->proxy_auth = base64(text, (size_t)(at - text));
+        origin->proxy_auth = basic_credentials(text, (size_t)(at - text));
     if (origin->proxy_host == NULL || (at != NULL && origin->proxy_auth == NULL))
         return problem_say(problem, TG_ERR_MEMORY, "no memory");
     return TG_OK;

@@ -7,45 +7,27 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "io/text/base64url.h"
+
 enum { KEY_BITS_MIN = 2048, SIGNATURE_MAX = 2048 };
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-void jwt_base64(struct text_out *out, struct slice bytes)
+static void put_base64url(struct text_out *out, struct slice bytes)
 {
-    const unsigned char *at = (const unsigned char *)bytes.at;
-
-    for (size_t i = 0; i < bytes.n; i += 3) {
-        size_t left = bytes.n - i;
-        uint32_t group = (uint32_t)at[i] << 16;
-        group |= left > 1 ? (uint32_t)at[i + 1] << 8 : 0;
-        group |= left > 2 ? (uint32_t)at[i + 2] : 0;
-        text_out_char(out, alphabet[group >> 18]);
-        text_out_char(out, alphabet[group >> 12 & 63]);
-        if (left > 1)
-            text_out_char(out, alphabet[group >> 6 & 63]);
-        if (left > 2)
-            text_out_char(out, alphabet[group & 63]);
-    }
+    if (!text_out_reserve(out, BASE64URL_CHARACTERS(bytes.n) + 1))
+        return;
+    base64url_write(bytes.at, bytes.n, out->bytes + out->size);
+    out->size += BASE64URL_CHARACTERS(bytes.n);
 }
 
-static bool read_base64(struct text_out *out, struct slice text)
+static bool read_base64url(struct text_out *out, struct slice text)
 {
-    uint32_t bits = 0;
-    unsigned n = 0;
+    size_t n;
 
-    for (size_t i = 0; i < text.n; i++) {
-        const char *at = text.at[i] != '\0' ? strchr(alphabet, text.at[i]) : NULL;
-        if (at == NULL)
-            return false;
-        bits = bits << 6 | (uint32_t)(at - alphabet);
-        n += 6;
-        if (n >= 8) {
-            n -= 8;
-            text_out_char(out, (char)(unsigned char)(bits >> n & 255));
-        }
-    }
-    return !out->failed;
+    if (!text_out_reserve(out, text.n + 1) ||
+        !base64url_read(text, (uint8_t *)out->bytes + out->size, text.n, &n))
+        return false;
+    out->size += n;
+    return true;
 }
 
 /* Nobody is asked for the password of a key that has one. */
@@ -95,7 +77,7 @@ static bool sign(EVP_PKEY *key, struct slice text, struct text_out *out)
 
     EVP_MD_CTX_free(digest);
     if (fine)
-        jwt_base64(out, (struct slice){(const char *)signature, n});
+        put_base64url(out, (struct slice){(const char *)signature, n});
     return fine;
 }
 
@@ -104,9 +86,9 @@ bool jwt_sign(struct slice pem, struct slice header, struct slice claims, struct
     EVP_PKEY *key = read_key(pem, true);
     size_t begin = out->size;
 
-    jwt_base64(out, header);
+    put_base64url(out, header);
     text_out_char(out, '.');
-    jwt_base64(out, claims);
+    put_base64url(out, claims);
     struct text_out signature = {0};
     bool fine = key != NULL && is_rsa(key) && !out->failed &&
                 sign(key, (struct slice){out->bytes + begin, out->size - begin}, &signature);
@@ -131,11 +113,11 @@ bool jwt_verify(struct slice pem, struct slice token, struct text_out *claims)
         key = read_key(pem, false);
     bool good =
         second != NULL && key != NULL && is_rsa(key) && digest != NULL &&
-        read_base64(&signature, (struct slice){second + 1, (size_t)(end - second - 1)}) &&
+        read_base64url(&signature, (struct slice){second + 1, (size_t)(end - second - 1)}) &&
         signature.size > 0 && EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, key) == 1 &&
         EVP_DigestVerify(digest, (const unsigned char *)signature.bytes, signature.size,
                          (const unsigned char *)token.at, (size_t)(second - token.at)) == 1 &&
-        read_base64(claims, (struct slice){first + 1, (size_t)(second - first - 1)});
+        read_base64url(claims, (struct slice){first + 1, (size_t)(second - first - 1)});
     text_out_fini(&signature);
     EVP_MD_CTX_free(digest);
     EVP_PKEY_free(key);

@@ -8,9 +8,6 @@
 
 #include "io/text/text_out.h"
 
-/* base64url without padding. */
-void jwt_base64(struct text_out *out, struct slice bytes);
-
 /* Appends header.claims.signature. `pem` is a private key, PKCS #8 or #1. False: it is none, or
  * there is no memory. */
 bool jwt_sign(struct slice pem, struct slice header, struct slice claims, struct text_out *out);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "io/text/base64url.h"
 #include "server/admit/admit_internal.h"
 
 enum { NUMBER = 8, TTL = 6, SAID = NUMBER + TTL, PACKED = SAID + SIPHASH_TAG, LETTERS = 40 };
@@ -25,45 +26,6 @@ enum { BOUND = 0x80, MESSAGE_MAX = SAID + GATEWAY_NODE_BYTES + 1024 };
 
 _Static_assert(PACKED * 8 == LETTERS * 6, "no bits are left over that could differ");
 _Static_assert(ADMIT_LEASE_BYTES == GATEWAY_NODE_BYTES + 1 + LETTERS, "an id has this many");
-
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* ---- base64url ---- */
-
-static void encode(const uint8_t bytes[PACKED], char text[LETTERS])
-{
-    for (int i = 0, o = 0; i < PACKED; i += 3) {
-        uint32_t three = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
-        for (int shift = 18; shift >= 0; shift -= 6)
-            text[o++] = alphabet[three >> shift & 63];
-    }
-}
-
-/* The value of each character; 64: it is not in the alphabet. */
-static const uint8_t sextets[128] = {
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 62, 64, 64, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 64, 64, 64, 64, 64, 64, 64, 0,
-    1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
-    23, 24, 25, 64, 64, 64, 64, 63, 64, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38,
-    39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 64, 64, 64, 64, 64};
-
-static bool decode(const char text[LETTERS], uint8_t bytes[PACKED])
-{
-    bool fine = true;
-
-    for (int i = 0, o = 0; i < LETTERS; i += 4) {
-        uint32_t three = 0;
-        for (int k = 0; k < 4; k++) {
-            unsigned char c = (unsigned char)text[i + k];
-            fine &= c < 128 && sextets[c & 127] < 64;
-            three = three << 6 | (sextets[c & 127] & 63u);
-        }
-        for (int shift = 16; shift >= 0; shift -= 8)
-            bytes[o++] = (uint8_t)(three >> shift);
-    }
-    return fine;
-}
 
 /* ---- the contents of an id ---- */
 
@@ -110,18 +72,20 @@ void admit_lease_write(const struct gateway *gateway, const char *caller,
                packed + SAID); /* else its id is not valid, and the lease expires */
     memcpy(text, gateway->node_id, GATEWAY_NODE_BYTES);
     text[GATEWAY_NODE_BYTES] = '-';
-    encode(packed, text + GATEWAY_NODE_BYTES + 1);
+    base64url_write(packed, sizeof packed, text + GATEWAY_NODE_BYTES + 1);
 }
 
 bool admit_lease_read(const struct gateway *gateway, const char *caller, struct slice text,
                       struct admit_lease *lease)
 {
     uint8_t packed[PACKED], tag[SIPHASH_TAG];
+    size_t n;
 
     if (text.n != ADMIT_LEASE_BYTES || text.at[GATEWAY_NODE_BYTES] != '-' ||
         memcmp(text.at, gateway->node_id, GATEWAY_NODE_BYTES) != 0 ||
-        !decode(text.at + GATEWAY_NODE_BYTES + 1, packed) || !seal(gateway, caller, packed, tag) ||
-        CRYPTO_memcmp(tag, packed + SAID, SIPHASH_TAG) != 0)
+        !base64url_read((struct slice){text.at + GATEWAY_NODE_BYTES + 1, LETTERS}, packed,
+                        sizeof packed, &n) ||
+        !seal(gateway, caller, packed, tag) || CRYPTO_memcmp(tag, packed + SAID, SIPHASH_TAG) != 0)
         return false;
     lease->lease = get_number(packed, NUMBER);
     lease->is_bound = packed[NUMBER] & BOUND;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/base64url.h"
 #include "lib/core/num.h"
 #include "server/tenancy/jwt_internal.h"
 
@@ -81,7 +82,7 @@ static bool open_part(struct slice part, struct json_reader *reader, char *room,
     struct json_value root;
     size_t n;
 
-    return jwt_decode(part, (uint8_t *)room, room_bytes - JSON_PADDING, &n) &&
+    return base64url_read(part, (uint8_t *)room, room_bytes - JSON_PADDING, &n) &&
            json_begin(reader, room, n, room_bytes, &root) && root.kind == JSON_OBJECT &&
            json_enter(reader);
 }
@@ -194,7 +195,7 @@ static bool check_signature(const struct jwt_key *key, enum jwt_algorithm algori
     size_t n, der_bytes;
     bool good;
 
-    if (!jwt_decode(parts->signature, bytes, sizeof bytes, &n) || n == 0)
+    if (!base64url_read(parts->signature, bytes, sizeof bytes, &n) || n == 0)
         return false;
     if (algorithm != JWT_ES256 && algorithm != JWT_ES384)
         return verify(key->key, algorithm, parts->is_signed, bytes, n);

@@ -18,7 +18,4 @@ struct jwt_keys {
     struct jwt_key keys[JWT_KEYS_MAX];
 };
 
-/* Decodes base64url without padding; strict: each text of bytes has one form. */
-bool jwt_decode(struct slice text, uint8_t *bytes, size_t room, size_t *n);
-
 #endif

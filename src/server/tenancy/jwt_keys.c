@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/base64url.h"
 #include "lib/core/problem.h"
 #include "server/tenancy/jwt_internal.h"
 
@@ -26,46 +27,6 @@ struct written {
     bool verifies; /* `key_ops`, if there are any, have "verify" */
 };
 
-/* ---- base64url ---- */
-
-static int sextet(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '-')
-        return 62;
-    return c == '_' ? 63 : -1;
-}
-
-bool jwt_decode(struct slice text, uint8_t *bytes, size_t room, size_t *n)
-{
-    uint32_t bits = 0;
-    int held = 0;
-
-    *n = 0;
-    if (text.n % 4 == 1)
-        return false;
-    for (size_t i = 0; i < text.n; i++) {
-        int value = sextet(text.at[i]);
-        if (value < 0)
-            return false;
-        bits = (bits << 6 | (uint32_t)value) & 0xffffff;
-        held += 6;
-        if (held < 8)
-            continue;
-        held -= 8;
-        if (*n == room)
-            return false;
-        bytes[(*n)++] = (uint8_t)(bits >> held);
-    }
-    assert(held < 8);
-    return (bits & ((1u << held) - 1)) == 0; /* one text for the same bytes, and no other */
-}
-
 /* ---- one key ---- */
 
 static bool jwk_number(struct json_text text, BIGNUM **number)
@@ -73,7 +34,7 @@ static bool jwk_number(struct json_text text, BIGNUM **number)
     uint8_t bytes[NUMBER_MAX_BYTES];
     size_t n;
 
-    if (!jwt_decode((struct slice){text.bytes, text.size}, bytes, sizeof bytes, &n) || n == 0)
+    if (!base64url_read((struct slice){text.bytes, text.size}, bytes, sizeof bytes, &n) || n == 0)
         return false;
     *number = BN_bin2bn(bytes, (int)n, NULL);
     return *number != NULL;
@@ -118,8 +79,9 @@ static EVP_PKEY *curve_key(const struct written *from, const char *group, size_t
     size_t x = 0, y = 0;
 
     assert(1 + 2 * bytes <= sizeof point && strlen(group) < sizeof name);
-    if (!jwt_decode((struct slice){from->x.bytes, from->x.size}, point + 1, bytes, &x) ||
-        !jwt_decode((struct slice){from->y.bytes, from->y.size}, point + 1 + bytes, bytes, &y) ||
+    if (!base64url_read((struct slice){from->x.bytes, from->x.size}, point + 1, bytes, &x) ||
+        !base64url_read((struct slice){from->y.bytes, from->y.size}, point + 1 + bytes, bytes,
+                        &y) ||
         x != bytes || y != bytes)
         return NULL;
     strcpy(name, group);
@@ -143,7 +105,7 @@ static EVP_PKEY *edwards_key(const struct written *from)
     uint8_t bytes[32];
     size_t n;
 
-    if (!jwt_decode((struct slice){from->x.bytes, from->x.size}, bytes, sizeof bytes, &n) ||
+    if (!base64url_read((struct slice){from->x.bytes, from->x.size}, bytes, sizeof bytes, &n) ||
         n != sizeof bytes)
         return NULL;
     return EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, bytes, n);

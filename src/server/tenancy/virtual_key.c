@@ -17,6 +17,8 @@
 #include <openssl/sha.h>
 #include <unistd.h>
 
+#include "io/text/base64url.h"
+
 #define SECRET_BYTES 32
 
 static struct slice trimmed(struct slice text)
@@ -95,24 +97,6 @@ void virtual_key_hex(const uint8_t hash[VIRTUAL_KEY_HASH], char text[VIRTUAL_KEY
     text[VIRTUAL_KEY_HEX] = '\0';
 }
 
-/* 256 bits are 42 characters of 6, and one of 4 with two zero bits behind them. */
-static void base64url(const uint8_t bytes[SECRET_BYTES], char *text)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const char *begin = text;
-    unsigned bits = 0;
-    int have = 0;
-
-    for (size_t i = 0; i <= SECRET_BYTES; i++) {
-        bits = bits << 8 | (i < SECRET_BYTES ? bytes[i] : 0);
-        for (have += 8; have >= 6 && (i < SECRET_BYTES || have > 8); have -= 6)
-            *text++ = digits[bits >> (have - 6) & 63];
-    }
-    assert(text - begin == VIRTUAL_KEY_BYTES - 3);
-    *text = '\0';
-    (void)begin;
-}
-
 bool virtual_key_make(char text[VIRTUAL_KEY_BYTES + 1])
 {
     uint8_t secret[SECRET_BYTES];
@@ -120,7 +104,8 @@ bool virtual_key_make(char text[VIRTUAL_KEY_BYTES + 1])
     if (getentropy(secret, sizeof secret) != 0)
         return false;
     memcpy(text, "tg-", 3);
-    base64url(secret, text + 3);
+    base64url_write(secret, sizeof secret, text + 3);
+    text[VIRTUAL_KEY_BYTES] = '\0';
     OPENSSL_cleanse(secret, sizeof secret);
     return true;
 }
