@@ -8,12 +8,19 @@
  * Nobody waits longer than the time limit, blocks and script together. What is decided after that
  * is an orphan's: a yes, or an answer that was lost on the way, ends as a settlement of 0 does.
  * Notes of an end that do not arrive are sent again until they do: as many as calls were in flight.
+ * While one is on its way, the ends of other calls with the same windows wait for the next: so the
+ * more calls there are, and the longer the way, the fewer notes for each.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "lib/core/container_of.h"
 #include "server/remote_store/remote_money_internal.h"
+
+enum {
+    NOTE_TOGETHER = 64, /* ends in one note */
+    NOTE_SCAN = 256,    /* claims that are searched for those */
+};
 
 static void remote_money_call_count(_Atomic uint64_t *counter)
 {
@@ -22,19 +29,70 @@ static void remote_money_call_count(_Atomic uint64_t *counter)
 
 /* ---- The end ---- */
 
+/* Whether one note can say of both that they have ended. */
+static bool is_noted_with(const struct remote_money_ticket *a, const struct remote_money_ticket *b)
+{
+    if (a->n_windows != b->n_windows || a->block_windows != b->block_windows)
+        return false;
+    for (size_t i = a->block_windows; i < a->n_windows; i++)
+        if (a->windows[i].sum != b->windows[i].sum)
+            return false;
+    return true;
+}
+
+/* One that has ended like this one, and whose note is on its way, or is not; or null. Those that
+ * are on their way stand first. */
+static struct remote_money_ticket *other_ending(const struct remote_money_ticket *claim,
+                                                bool in_flight)
+{
+    struct remote_money_ticket *each;
+    size_t seen = 0;
+
+    TAILQ_FOREACH(each, &claim->port->lists[MONEY_CLAIM_ENDING].claims, list) {
+        if (seen++ == NOTE_SCAN)
+            break;
+        if (each != claim && each->in_flight == in_flight && is_noted_with(claim, each))
+            return each;
+    }
+    return NULL;
+}
+
 static void end_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
-    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask);
+    struct remote_money_ticket *claim = container_of(ask, struct remote_money_ticket, ask), *each;
+    bool fine = money_claim_read_note(claim, reply);
+    struct remote_money_ticket *waits = fine ? other_ending(claim, false) : NULL;
 
     assert(claim->state == MONEY_CLAIM_ENDING);
-    claim->in_flight = false;
-    if (money_claim_read_note(claim, reply))
-        money_claim_free(claim);
-    /* Otherwise it stays in its list, and the port's timer comes to it. */
+    while ((each = claim) != NULL) {
+        claim = each->together;
+        each->together = NULL;
+        each->in_flight = false;
+        /* Otherwise it stays in its list, and the port's timer comes to it. */
+        if (fine)
+            money_claim_free(each);
+    }
+    if (waits)
+        money_claim_end(waits);
 }
 
 void money_claim_end(struct remote_money_ticket *claim)
 {
+    struct remote_money_ticket *last = claim, *each;
+    size_t seen = 0, n = 1;
+
+    assert(!claim->in_flight && claim->together == NULL);
+    if (other_ending(claim, true) != NULL)
+        return; /* the answer to that takes it along */
+    TAILQ_FOREACH(each, &claim->port->lists[MONEY_CLAIM_ENDING].claims, list) {
+        if (seen++ == NOTE_SCAN || n == NOTE_TOGETHER)
+            break;
+        if (each == claim || each->in_flight || !is_noted_with(claim, each))
+            continue;
+        each->in_flight = true;
+        last = last->together = each;
+        n++;
+    }
     money_claim_send_note(claim, -1, end_answered);
 }
 

@@ -322,6 +322,8 @@ void money_claim_send_note(struct remote_money_ticket *claim, tg_micro money,
     money_args_number(&args, claim->port->money->lease_ttl);
     money_args_number(&args, money);
     put_windows(&args, claim, false);
+    for (const struct remote_money_ticket *each = claim->together; each; each = each->together)
+        money_args_text(&args, each->lease, each->lease_n);
     claim->renewed_at = money_port_now(claim->port);
     send(claim, &script_money_note, &args, answered);
 }

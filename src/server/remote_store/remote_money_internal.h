@@ -68,10 +68,11 @@ struct remote_money_ticket {
     struct remote_money_port *port;
     TAILQ_ENTRY(remote_money_ticket) list; /* its port's list for its state */
     enum money_claim_state state;
-    bool in_flight; /* `ask` */
-    bool remote;    /* Redis may have a reservation of this lease */
-    bool peek;      /* the script only looks: a budget of everyone has refused, or `seen` is set */
-    bool blocks;    /* a peek: blocks would decide the call */
+    bool in_flight; /* `ask`, or that of a claim whose note says that this one has ended, too */
+    struct remote_money_ticket *together; /* the next of which this one's note says so */
+    bool remote;                          /* Redis may have a reservation of this lease */
+    bool peek;   /* the script only looks: a budget of everyone has refused, or `seen` is set */
+    bool blocks; /* a peek: blocks would decide the call */
     bool up_to;
     tg_micro money;           /* asked for */
     tg_micro taken, reserved; /* held at windows that blocks decide, and at the others */

@@ -3,7 +3,8 @@
 --     KEYS  for each window its hash and its set; all of one root
 --     ARGV  now (ms; 0: Redis's), ledger, lease (empty: none), ttl (ms),
 --           money of the lease (-1: it has ended),
---           for each window: told by the ledger, how long to keep it (ms)
+--           for each window: told by the ledger, how long to keep it (ms),
+--           then other leases that have ended
 --     reply 1 (2: Redis did not know the lease), for each window: of the ledger before, settled, outstanding
 --
 -- Said twice it does nothing more. A lease that Redis has forgotten is put back while it stands. One that had
@@ -25,6 +26,11 @@ for i = 1, #KEYS / 2 do
         window_hold(window, lease, money, now + tonumber(ARGV[4]))
     else
         window_let_go(window, lease)
+    end
+    for i = 6 + #KEYS, #ARGV do
+        window.held = tonumber(redis.call('HGET', window.hash, 'h:' .. ARGV[i]))
+        known = window.held and known or 2
+        window_let_go(window, ARGV[i])
     end
     if lease == '' then
         redis.call('PEXPIRE', window.hash, keep) -- in its turn, so that it stays

@@ -290,6 +290,30 @@ static void settlements_belong_to_the_window_of_their_reservation(void **state)
     close_nodes(&node, 1);
 }
 
+static void calls_that_end_at_once_are_noted_together(void **state)
+{
+    struct money_node node;
+    struct money_call calls[40];
+    struct redis_stats before, after;
+    (void)state;
+
+    open_nodes(&node, 1);
+    for (size_t i = 0; i < 40; i++)
+        calls[i] = money_reserve(&node, i < 30 ? SOLO : TEAM_B, 100);
+    redis_get_stats(node.kit.redis, &before);
+    for (size_t i = 0; i < 40; i++)
+        remote_money_settle(calls[i].ticket, 10, NOW);
+    money_until(&node, node.port->lists[MONEY_CLAIM_ENDING].n == 0);
+    redis_get_stats(node.kit.redis, &after);
+    /* The first of each, and the others; beside them, what is asked in turn. */
+    assert_true(after.commands - before.commands <= 8);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "s"), 300);
+    assert_int_equal(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "o"), 0);
+    assert_int_equal(money_in_redis(&server, OF_PRODUCT, TG_PER_DAY, "s"), 100);
+    assert_int_equal(money_in_redis(&server, OF_PRODUCT, TG_PER_DAY, "o"), 0);
+    close_nodes(&node, 1);
+}
+
 static void windows_that_are_long_over_are_forgotten(void **state)
 {
     struct money_node node;
@@ -472,6 +496,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_node_held_can_be_written_off),
         cmocka_unit_test(an_account_without_budgets_asks_nobody),
         cmocka_unit_test(settlements_belong_to_the_window_of_their_reservation),
+        cmocka_unit_test(calls_that_end_at_once_are_noted_together),
         cmocka_unit_test(windows_that_are_long_over_are_forgotten),
         cmocka_unit_test(the_table_is_bounded_and_makes_room),
         cmocka_unit_test(a_redis_without_memory_is_an_error_and_changes_nothing),
