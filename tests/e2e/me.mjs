@@ -1,8 +1,10 @@
 /* me.mjs - GET /tollgate/v1/me: what a tenant sees of itself, and that it costs nobody anything. */
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
+import http2 from 'node:http2';
 import test from 'node:test';
 import {
     calls,
@@ -258,6 +260,35 @@ test('me: a key that a reload takes away sees nothing any more', async (t) => {
     await gateway.reload({ ...config, tenants: [tenant({ rate: window(77) })] });
     assert.equal((await look(gateway, OTHER_KEY)).status, 401);
     assert.equal(limitOf(await me(gateway), 'tenant').left, 77);
+});
+
+test('me: a tenant with very many limits is told of as many as there is room for', async (t) => {
+    const limits = Array.from({ length: 70 }, (_, i) => ({ models: [`model-${i}-*`], rpm: 5 + i }));
+    const { gateway } = await world(t, { tenants: [tenant({ rate: window(9), limits }), other({ limits: limits.slice(0, 60) })] });
+    const said = await me(gateway);
+    assert.equal(said.limits_truncated, true);
+    assert.deepEqual(said.limits.filter((limit) => limit.axis === 'rate').map((limit) => limit.limit).slice(0, 3), [9, 5, 6]);
+    assert.equal(said.limits.filter((limit) => limit.axis === 'rate').length, 64);
+    const second = await me(gateway, OTHER_KEY);
+    assert.equal(second.limits_truncated, false);
+    assert.equal(second.limits.filter((limit) => limit.axis === 'rate').length, 60);
+});
+
+test('me: over HTTP/2, too, and many at once', async (t) => {
+    const { gateway } = await world(t);
+    const session = http2.connect(gateway.url);
+    t.after(() => session.destroy());
+    const statuses = await calls(12, async () => {
+        const stream = session.request({ ':path': PATH, authorization: `Bearer ${KEY}` });
+        const [headers] = await once(stream, 'response');
+        let text = '';
+        for await (const part of stream) text += part;
+        const said = JSON.parse(text);
+        if (headers[':status'] === 200) assert.ok(valid(said), ajv.errorsText(valid.errors));
+        return headers[':status'];
+    });
+    assert.ok(statuses.filter((status) => status === 200).length >= 8);
+    assert.ok(statuses.every((status) => status === 200 || status === 429));
 });
 
 /* ---- tokens ---- */

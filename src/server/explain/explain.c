@@ -159,6 +159,11 @@ const struct explain_limit *explain_list_of(const struct explanation *of, size_t
     return of->list;
 }
 
+bool explain_is_truncated(const struct explanation *of)
+{
+    return of->is_truncated;
+}
+
 const struct generation *explain_generation(const struct explanation *of)
 {
     return of->generation;

@@ -95,6 +95,9 @@ void explain_forget(struct explanation *of);
 struct explain_limit;
 const struct explain_limit *explain_list_of(const struct explanation *of, size_t *n);
 
+/* Whether there are more than it has room for. */
+bool explain_is_truncated(const struct explanation *of);
+
 /* Under which generation, and who has decided: not asked, REMOTE_LOCAL. */
 const struct generation *explain_generation(const struct explanation *of);
 enum remote_mode explain_limits_by(const struct explanation *of);

@@ -9,8 +9,10 @@ struct explain_limit *explain_add(struct explanation *of, const char *stage, con
 {
     struct explain_limit *limit;
 
-    if (of->n == EXPLAIN_LIMITS_MAX)
+    if (of->n == EXPLAIN_LIMITS_MAX) {
+        of->is_truncated = true;
         return NULL;
+    }
     limit = &of->list[of->n++];
     *limit = (struct explain_limit){.stage = stage,
                                     .reason = stage,

@@ -113,8 +113,9 @@ struct explanation {
     /* explain.c */
     struct explain_limit list[EXPLAIN_LIMITS_MAX];
     size_t n;
-    size_t binding; /* n: none */
-    size_t served;  /* the route that serves it */
+    bool is_truncated; /* there are more than the list has room for */
+    size_t binding;    /* n: none */
+    size_t served;     /* the route that serves it */
     bool waits;
 };
 

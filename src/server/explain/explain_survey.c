@@ -36,7 +36,8 @@ void explain_survey_prepare(struct explanation *of)
         return;
     remote_divide_peer(of->gateway->remote, &of->config->gate, &of->gate_call);
     debit->n_scopes = scopes_list(of->generation->scopes, &who, of->room, EXPLAIN_SCOPES_MAX);
-    if (debit->n_scopes > EXPLAIN_SCOPES_MAX)
+    of->is_truncated = debit->n_scopes > EXPLAIN_SCOPES_MAX;
+    if (of->is_truncated)
         debit->n_scopes = EXPLAIN_SCOPES_MAX;
     debit->cost = 1;
 }

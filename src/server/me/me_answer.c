@@ -139,6 +139,7 @@ static void me_write_limits(struct json_writer *out, const struct gateway *gatew
         if (!list[i].has_budget)
             me_write_limit(out, &list[i]);
     json_write_array_end(out);
+    json_member_flag(out, "limits_truncated", explain_is_truncated(of));
     json_member_text(out, "budgets_scope", scope_of(gateway, explain_budgets_by(of)));
     json_write_key(out, "budgets");
     json_write_array(out);
