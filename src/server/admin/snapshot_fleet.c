@@ -215,26 +215,21 @@ static void window_answered(struct redis_ask *ask, const struct redisReply *repl
         finish(round);
 }
 
-static const char *root_of(const struct config *config, const char *name)
-{
-    const struct config_tenant *tenant = config_tenant(config, name, strlen(name));
-
-    while (tenant != NULL && tenant->parent != CONFIG_NO_PARENT)
-        tenant = &config->tenants[tenant->parent];
-    return tenant != NULL ? tenant->name : NULL;
-}
-
 /* False: its window has no name here, for the tenant is in another gateway's configuration. */
 static bool ask_window(struct round_window *window, const struct admin *admin)
 {
     const struct gateway *gateway = admin->options.gateway;
-    const char *tenant = merge_text(window->row, "tenant");
-    const char *root = tenant != NULL ? root_of(&admin_generation(admin)->config, tenant) : NULL;
+    const struct config *config = &admin_generation(admin)->config;
+    const char *name = merge_text(window->row, "tenant"), *root = NULL;
+    const struct config_tenant *tenant =
+        name != NULL ? config_tenant(config, name, strlen(name)) : NULL;
     char key[REMOTE_MONEY_KEY_MAX];
 
-    if (tenant != NULL && root == NULL)
+    if (name != NULL && tenant == NULL)
         return false;
-    size_t n = remote_money_window(gateway->remote->money, tenant, root,
+    if (tenant != NULL)
+        root = snapshot_root(config, tenant);
+    size_t n = remote_money_window(gateway->remote->money, name, root,
                                    merge_integer(window->row, "begins_at", 0),
                                    merge_integer(window->row, "reset_at", TG_NUMBER_MAX), key);
     if (n == 0)

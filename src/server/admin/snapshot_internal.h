@@ -14,6 +14,9 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
 void snapshot_write_tenants(struct json_writer *out, const struct snapshot_memory *memory,
                             const struct generation *generation, size_t most);
 
+/* The topmost of a tenant's parents, or itself: whose budgets are kept together. */
+const char *snapshot_root(const struct config *config, const struct config_tenant *tenant);
+
 /* "fleet": how this gateway stands to the others. */
 void snapshot_write_fleet(struct json_writer *out, struct gateway *gateway);
 

@@ -274,7 +274,7 @@ static size_t read_account(struct gateway *gateway, const char *tenant, size_t h
                                spending_time(gateway->spending, now), budgets);
 }
 
-static const char *root_of(const struct config *config, const struct config_tenant *tenant)
+const char *snapshot_root(const struct config *config, const struct config_tenant *tenant)
 {
     while (tenant->parent != CONFIG_NO_PARENT)
         tenant = &config->tenants[tenant->parent];
@@ -290,9 +290,10 @@ static double order_of(const struct gateway *gateway, const struct config *confi
 
     if (gateway->remote == NULL || budget->amount <= 0)
         return own;
-    double all = (double)remote_money_used(gateway->remote->money, tenant->name,
-                                           root_of(config, tenant), budget->begin, budget->end) /
-                 (double)budget->amount;
+    double all =
+        (double)remote_money_used(gateway->remote->money, tenant->name,
+                                  snapshot_root(config, tenant), budget->begin, budget->end) /
+        (double)budget->amount;
     return all > own ? all : own;
 }
 
