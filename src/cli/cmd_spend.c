@@ -87,8 +87,8 @@ static bool read_by(const struct command *self, const char *text, enum spend_by 
     static const struct {
         const char *name;
         enum spend_by by;
-    } known[] = {
-        {"day", SPEND_DAY}, {"model", SPEND_MODEL}, {"tenant", SPEND_TENANT}, {"user", SPEND_USER}};
+    } known[] = {{"day", SPEND_DAY},   {"model", SPEND_MODEL}, {"tenant", SPEND_TENANT},
+                 {"user", SPEND_USER}, {"key", SPEND_KEY},     {"tag", SPEND_TAG}};
 
     *by = SPEND_TENANT_MODEL;
     if (text == NULL)
@@ -98,7 +98,7 @@ static bool read_by(const struct command *self, const char *text, enum spend_by 
             *by = known[i].by;
             return true;
         }
-    command_say(self, "--by is '%s'; it must be day, model, tenant or user", text);
+    command_say(self, "--by is '%s'; it must be day, model, tenant, user, key or tag", text);
     return false;
 }
 
@@ -353,8 +353,9 @@ static int run_spend(const struct command *self, int argc, char **argv)
 
 const struct command cmd_spend = {
     .name = "spend",
-    .arguments = "-c FILE [--tenant T] [--since D] [--until D] [--by day|model|tenant|user]\n"
-                 "      [--json|--csv]",
+    .arguments =
+        "-c FILE [--tenant T] [--since D] [--until D] [--by day|model|tenant|user|key|tag]\n"
+        "      [--json|--csv]",
     .summary = "say what was spent, by tenant and model",
     .help =
         "Reads the ledger that FILE names, also while a gateway writes it; what is still in its\n"
@@ -368,8 +369,10 @@ const struct command cmd_spend = {
         "              with what was spent in its window\n"
         "  --until D   up to D, which is rounded down in the same way. What is older than 400\n"
         "              days is one sum, and counts if it ended before\n"
-        "  --by WHAT   one row for each day (UTC), model, tenant, or user of a tenant; without it\n"
-        "              for each tenant and model\n"
+        "  --by WHAT   one row for each day (UTC), model, tenant, user or virtual key of a "
+        "tenant,\n"
+        "              or tag of keys (a call counts in each of its key's); without it for each\n"
+        "              tenant and model\n"
         "  --csv       the rows alone, with a line of names\n"
         "  --json      one object: since_ms, until_ms if it was given, rows (tenant, model, or\n"
         "              what --by says, calls, input, cached_input, cache_write, output,\n"

@@ -45,6 +45,8 @@ static const char *const names_of[SPEND_BYS][2] = {
     [SPEND_MODEL] = {NULL, "model"},
     [SPEND_TENANT] = {"tenant", NULL},
     [SPEND_USER] = {"tenant", "user"},
+    [SPEND_KEY] = {"tenant", "key"},
+    [SPEND_TAG] = {NULL, "tag"},
 };
 
 static void day_text(tg_ms day, char text[16])
@@ -56,23 +58,36 @@ static void day_text(tg_ms day, char text[16])
         snprintf(text, 16, "long ago");
 }
 
-static void add_row(void *context, const struct ledger_sum *sum)
+static struct ledger_text spend_text_of(const char *text)
 {
-    struct reading *reading = context;
-    struct spend_report *report = reading->report;
-    struct ledger_text text = {"", 0};
-    char day[16], *name;
+    return (struct ledger_text){text, text != NULL ? strlen(text) : 0};
+}
 
-    if (reading->tenant != NULL &&
-        !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
-        return;
-    if (report->by == SPEND_DAY) {
+/* What its row is called besides its tenant. */
+static struct ledger_text spend_name_of(const struct reading *reading, const struct ledger_sum *sum,
+                                        char day[16])
+{
+    switch (reading->report->by) {
+    case SPEND_DAY:
         day_text(sum->day, day);
-        text = (struct ledger_text){day, strlen(day)};
-    } else if (report->by != SPEND_TENANT) {
-        text = report->by == SPEND_USER ? sum->user : sum->model;
+        return spend_text_of(day);
+    case SPEND_USER:
+        return sum->user;
+    case SPEND_KEY:
+        return spend_text_of(ledger_view_key(reading->view, sum->tenant));
+    case SPEND_TENANT:
+        return spend_text_of(NULL);
+    default:
+        return sum->model;
     }
-    name = malloc(text.size + 1);
+}
+
+static void add_named(struct reading *reading, const struct spend_row *numbers,
+                      struct ledger_text text)
+{
+    struct spend_report *report = reading->report;
+    char *name = malloc(text.size + 1);
+
     if (name == NULL || !array_reserve(&report->rows, &report->max_rows, report->n_rows + 1)) {
         free(name);
         report->no_memory = true;
@@ -81,16 +96,45 @@ static void add_row(void *context, const struct ledger_sum *sum)
     if (text.size > 0)
         memcpy(name, text.bytes, text.size);
     name[text.size] = '\0';
-    report->rows[report->n_rows++] = (struct spend_row){
+    report->rows[report->n_rows] = *numbers;
+    report->rows[report->n_rows].name = name;
+    report->rows[report->n_rows++].name_bytes = text.size;
+}
+
+/* One row for each line of the tags, or one without a name. */
+static void add_tags(struct reading *reading, const struct spend_row *numbers, const char *tags)
+{
+    const char *at = tags != NULL ? tags : "";
+
+    do {
+        size_t n = strcspn(at, "\n");
+        add_named(reading, numbers, (struct ledger_text){at, n});
+        at += n;
+    } while (*at++ == '\n');
+}
+
+static void add_row(void *context, const struct ledger_sum *sum)
+{
+    struct reading *reading = context;
+    struct spend_report *report = reading->report;
+    char day[16];
+
+    if (reading->tenant != NULL &&
+        !ledger_view_is_within(reading->view, sum->tenant, reading->tenant))
+        return;
+    const struct spend_row numbers = {
         .tenant =
             names_of[report->by][0] != NULL ? ledger_view_name(reading->view, sum->tenant) : "",
-        .name = name,
-        .name_bytes = text.size,
         .calls = sum->calls,
         .usage = sum->usage,
         .micro = sum->micro,
         .uncertain = sum->uncertain,
     };
+    add_numbers(&report->total, &numbers);
+    if (report->by == SPEND_TAG)
+        add_tags(reading, &numbers, ledger_view_tags(reading->view, sum->tenant));
+    else
+        add_named(reading, &numbers, spend_name_of(reading, sum, day));
 }
 
 static int compare_rows(const void *left, const void *right)
@@ -104,7 +148,7 @@ static int compare_rows(const void *left, const void *right)
     return order != 0 ? order : (a->name_bytes > b->name_bytes) - (a->name_bytes < b->name_bytes);
 }
 
-/* The ledger tells more apart, and tenants that have moved; here they are one. */
+/* The ledger tells more apart, and tenants that have moved and keys; here they are one. */
 static void join_rows(struct spend_report *report)
 {
     size_t kept = 0;
@@ -113,7 +157,6 @@ static void join_rows(struct spend_report *report)
         qsort(report->rows, report->n_rows, sizeof *report->rows, compare_rows);
     for (size_t i = 0; i < report->n_rows; i++) {
         struct spend_row *row = &report->rows[i];
-        add_numbers(&report->total, row);
         if (kept > 0 && compare_rows(&report->rows[kept - 1], row) == 0) {
             add_numbers(&report->rows[kept - 1], row);
             free(row->name);

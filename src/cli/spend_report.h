@@ -14,6 +14,8 @@ enum spend_by {
     SPEND_MODEL,
     SPEND_TENANT,
     SPEND_USER, /* each within its tenant */
+    SPEND_KEY,  /* the same of virtual keys; a call with a key without a name has none */
+    SPEND_TAG,  /* "name=value"; a call is in the row of each tag of its key */
     SPEND_BYS
 };
 

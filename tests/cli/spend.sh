@@ -235,8 +235,8 @@ for since in 7 2026-13-01 2024-01-311 '' -7d; do
 done
 run spend -c "$tmp/d/c.yaml" --until tomorrow
 expect '--until takes the same' 2 "--until is 'tomorrow'" 'such as 7d'
-run spend -c "$tmp/d/c.yaml" --by key
-expect '--by takes what the ledger keeps' 2 "--by is 'key'" 'day, model, tenant or user'
+run spend -c "$tmp/d/c.yaml" --by provider
+expect '--by takes what the ledger keeps' 2 "--by is 'provider'" 'day, model, tenant, user, key or tag'
 run spend -c "$tmp/d/c.yaml" --csv --json
 expect 'one form at a time' 2 '--json and --csv'
 for arguments in '' '--json' '-c' '-c a b' '--tenant a' '-c a --users'; do

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, json, KEY, OTHER_KEY, reason, send, sha256, until, world } from './kit.mjs';
+import { run } from './recording_kit.mjs';
 import { patientFleet, Redis } from './redis_kit.mjs';
 
 const AT_ONCE = 200;
@@ -196,4 +197,24 @@ test('a hang-up gives back what the key had reserved', async (t) => {
     await Promise.allSettled(held);
     /* What was cut is billed as the time it ran, and no longer reserved: the rest is spent, or can be. */
     await until('nothing is reserved', async () => reason(await chat(gateway, { max_tokens: 48 }, withKey(KEY))) !== 'budget_contended');
+});
+
+test('the ledger knows the key and its tags', async (t) => {
+    const { gateway } = await world(t, narrow());
+    for (let i = 0; i < 3; i++) assert.equal((await chat(gateway, {}, withKey(KEY))).status, 200);
+    for (let i = 0; i < 2; i++) assert.equal((await chat(gateway, {}, withKey(OTHER_KEY, { 'x-user': 'ann' }))).status, 200);
+    const spent = async (by) => {
+        const { code, out } = await run('spend', '-c', gateway.file, '--by', by, '--json');
+        assert.equal(code, 0);
+        const said = JSON.parse(out);
+        return { rows: said.rows.map((row) => [row[by], row.calls, row.micro_usd]), total: said.total.micro_usd };
+    };
+    await until('all is in the journal', async () => (await spent('key')).total === 5 * EXACT_COST);
+    assert.deepEqual((await spent('key')).rows, [['ci', 3, 3 * EXACT_COST], ['dev', 2, 2 * EXACT_COST]]);
+    assert.deepEqual(await spent('tag'), {
+        rows: [['', 2, 2 * EXACT_COST], ['cost_centre=4711', 3, 3 * EXACT_COST]],
+        total: 5 * EXACT_COST,
+    });
+    assert.deepEqual((await spent('tenant')).rows, [['one', 5, 5 * EXACT_COST]]);
+    assert.deepEqual((await spent('user')).rows, [['', 3, 3 * EXACT_COST], ['ann', 2, 2 * EXACT_COST]]);
 });

@@ -56,6 +56,8 @@ static void add_row(void *context, const struct ledger_sum *sum)
     struct export_page *page = context;
     struct text_out *text = &page->text;
     const char *tenant = ledger_tenant_name(page->ledger, sum->tenant);
+    const char *key = ledger_tenant_key(page->ledger, sum->tenant);
+    const char *tags = ledger_db_tags(&page->ledger->db, sum->tenant);
     const int64_t numbers[] = {
         sum->calls,        sum->usage.input, sum->usage.cached_input, sum->usage.cache_write,
         sum->usage.output, sum->micro,       sum->uncertain};
@@ -70,6 +72,10 @@ static void add_row(void *context, const struct ledger_sum *sum)
         text_out_text(text, ",");
         text_out_number(text, numbers[i]);
     }
+    text_out_text(text, ",");
+    csv_put(text, slice_of(key != NULL ? key : ""));
+    text_out_text(text, ",");
+    csv_put(text, slice_of(tags != NULL ? tags : "")); /* one a line, in quotes */
     text_out_text(text, "\r\n");
 }
 
@@ -140,7 +146,7 @@ static bool write_day(struct ledger *ledger, const char *folder, const struct ex
     snprintf(name, sizeof name, "spend-%016" PRIx64 "-%s%s.csv", ledger_id(ledger), date, revision);
     struct export_page page = {.ledger = ledger, .day = date};
     text_out_text(&page.text, "ledger,day,tenant,user,model,calls,input,cached_input,cache_write,"
-                              "output,micro_usd,uncertain_micro_usd\r\n");
+                              "output,micro_usd,uncertain_micro_usd,key,tags\r\n");
     bool done = ledger_db_scan(&ledger->db, &span, add_row, &page, problem);
     if (done && page.text.failed)
         done = problem_fail(problem, "ledger.export: there is no memory for %s", name);

@@ -9,7 +9,7 @@
 #define TODAY (NOW - NOW % DAY)
 #define HEAD                                                                              \
     "ledger,day,tenant,user,model,calls,input,cached_input,cache_write,output,micro_usd," \
-    "uncertain_micro_usd\r\n"
+    "uncertain_micro_usd,key,tags\r\n"
 
 struct page {
     char bytes[4096];
@@ -96,12 +96,12 @@ static void a_day_that_is_over_is_a_file(void **state)
     snprintf(want, sizeof want, HEAD "%016" PRIx64 ",2026-09-20,\"team \"\"a\"\"\",\"ann\",",
              ledger_id(ledger));
     assert_memory_equal(page.bytes, want, strlen(want));
-    assert_non_null(strstr(page.bytes, ",11,0\r\n"));
+    assert_non_null(strstr(page.bytes, ",11,0,\"\",\"\"\r\n"));
     assert_non_null(strstr(page.bytes, "\"'=1+1\",\"\","));
-    assert_non_null(strstr(page.bytes, ",13,0\r\n"));
+    assert_non_null(strstr(page.bytes, ",13,0,\"\",\"\"\r\n"));
     page = read_day(&kit, ledger, "2026-09-19");
     assert_non_null(strstr(page.bytes, ",2,"));
-    assert_non_null(strstr(page.bytes, ",12,0\r\n"));
+    assert_non_null(strstr(page.bytes, ",12,0,\"\",\"\"\r\n"));
     assert_int_equal(read_day(&kit, ledger, "2026-09-21").n, 0);
     kit_close(ledger);
     end(&kit);
@@ -145,7 +145,7 @@ static void a_day_waits_for_its_last_call(void **state)
     assert_int_equal(read_day(&kit, ledger, "2026-09-20").n, 0);
     ledger_settle_call(ledger, open, &entry);
     assert_int_equal(must_export(&kit, ledger, TODAY + 2 * HOUR), 1);
-    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20").bytes, ",14,0\r\n"));
+    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20").bytes, ",14,0,\"\",\"\"\r\n"));
     kit_close(ledger);
     end(&kit);
 }
@@ -161,8 +161,8 @@ static void a_day_that_changes_is_a_revision(void **state)
     assert_int_equal(must_export(&kit, ledger, TODAY + HOUR), 1);
     kit_spend(ledger, team, "ann", TODAY - 1, 6); /* what a dead process had in flight */
     assert_int_equal(must_export(&kit, ledger, TODAY + 2 * HOUR), 1);
-    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20").bytes, ",5,0\r\n"));
-    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20.r2").bytes, ",11,0\r\n"));
+    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20").bytes, ",5,0,\"\",\"\"\r\n"));
+    assert_non_null(strstr(read_day(&kit, ledger, "2026-09-20.r2").bytes, ",11,0,\"\",\"\"\r\n"));
     assert_int_equal(must_export(&kit, ledger, TODAY + 3 * HOUR), 0);
     kit_close(ledger);
     end(&kit);
@@ -236,10 +236,32 @@ static void many_days_are_written_in_turns(void **state)
     end(&kit);
 }
 
+static void a_row_says_by_which_key_and_with_which_tags(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct ledger_tenant_spec key = {.name = "team", .parent = LEDGER_NO_PARENT, .key = "ci"};
+    struct tg_problem problem = {""};
+
+    (void)state;
+    key.under = kit_tenant(ledger, 0, "team");
+    key.tags = "cost_centre=4711\nteam=b";
+    assert_true(ledger_add_tenants(ledger, &key, 1, &problem));
+    kit_spend(ledger, key.number, "ann", TODAY - DAY, 11);
+    kit_spend(ledger, key.under, "ann", TODAY - DAY, 13);
+    assert_int_equal(must_export(&kit, ledger, TODAY + HOUR), 1);
+    struct page page = read_day(&kit, ledger, "2026-09-20");
+    assert_non_null(strstr(page.bytes, ",11,0,\"ci\",\"cost_centre=4711\nteam=b\"\r\n"));
+    assert_non_null(strstr(page.bytes, ",13,0,\"\",\"\"\r\n"));
+    kit_close(ledger);
+    end(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_day_that_is_over_is_a_file),
+        cmocka_unit_test(a_row_says_by_which_key_and_with_which_tags),
         cmocka_unit_test(a_day_is_written_once),
         cmocka_unit_test(a_day_waits_for_its_last_call),
         cmocka_unit_test(a_day_that_changes_is_a_revision),
