@@ -32,12 +32,13 @@ let traces = 0;
 const call = (run, tenant, request) =>
     perform(run.gateway.url, request, tenant, traceOf(0xa77ac4, traces++));
 
-/* A connection that sends this and stays: its socket. The attacker has addresses of its own. */
+/* A connection that sends this and stays: its socket. The attacker has addresses of its own, 8 unless
+ * it has more. */
 function hold(run, ...parts) {
     const socket = net.connect({
         port: run.gateway.port,
         host: '127.0.0.1',
-        localAddress: `127.0.0.${2 + (run.held++ % 8)}`,
+        localAddress: `127.0.0.${2 + (run.held++ % (run.addresses ?? 8))}`,
     });
     socket.on('error', () => 0);
     socket.resume();
@@ -84,6 +85,21 @@ const manyTools = () => {
     };
 };
 const ones = () => Buffer.from(`{"model":"oa-flat","messages":[${'1,'.repeat(BODY / 2 - 100)}1]}`);
+
+const NOBODY = 'GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n';
+const GOOD = NOBODY.replace('\r\n\r\n', '\r\nauthorization: Bearer tg-adversary-key-of-rich\r\n\r\n');
+
+/* Twice as many connections as there are places, each of which sends this, or nothing, and stays. */
+const silence = (run, request) =>
+    loops(run, 1, async () => {
+        for (let i = run.sockets.size; i < 2 * run.places && !run.over; i++) {
+            const socket = hold(run);
+            const bytes = request(i);
+            if (bytes) socket.write(bytes);
+            if (i % 20 === 0) await pause(1);
+        }
+        await pause(20);
+    });
 
 export const ATTACKS = {
     /* 8: the breaker of everybody's keys */
@@ -141,16 +157,15 @@ export const ATTACKS = {
         ),
     /* 12: places for connections */
     'connections that are silent': (run) =>
-        loops(run, 1, async () => {
-            for (let i = run.sockets.size; i < 2 * run.places && !run.over; i++) {
-                const socket = hold(run);
-                /* Some have once asked for something, with a key or without, and stay. */
-                const key = i % 4 === 1 ? 'authorization: Bearer tg-adversary-key-of-rich\r\n' : '';
-                if (i % 2) socket.write(`GET /v1/models HTTP/1.1\r\nhost: x\r\n${key}\r\n`);
-                if (i % 20 === 0) await pause(1);
-            }
-            await pause(20);
-        }),
+        /* Some have once asked for something, with a key or without, and stay. */
+        silence(run, (i) => [undefined, GOOD, undefined, NOBODY][i % 4]),
+    /* 12: the same, none of which is a crowd */
+    'silent connections of 200 addresses': (run) => {
+        run.addresses = 200;
+        return silence(run, () => undefined);
+    },
+    /* 12: the same of a client that is known on each */
+    'silent connections that have shown a key': (run) => silence(run, () => GOOD),
     /* 1: hang-ups */
     'clients that leave': (run) =>
         loops(run, 16, () =>
@@ -167,7 +182,11 @@ export const ATTACKS = {
 };
 
 /* How many calls of the victim run at once, where that matters: each has a connection of its own. */
-export const AT_ONCE = { 'connections that are silent': [4, 16, 64] };
+export const AT_ONCE = {
+    'connections that are silent': [4, 16, 64],
+    'silent connections of 200 addresses': [64],
+    'silent connections that have shown a key': [64],
+};
 
 /* ---- the victim ---- */
 
@@ -226,7 +245,7 @@ export async function beside(name, { calls = 200, at_once = 4, seed = 1 } = {}) 
         change: { limits: { body: '32MiB', buffered_total: '512MiB', connections: places } },
     });
     const run = { gateway: world.gateway };
-    run.fresh = name === 'connections that are silent';
+    run.fresh = /silent/.test(name); /* each call has a connection of its own */
     run.mends = MENDS.includes(name);
     let worker;
     try {
