@@ -33,11 +33,14 @@
 #include "server/remote_store/remote_name.h"
 #include "server/remote_store/scripts.h"
 
-enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, ARGS_MAX = 10, OWED_MAX = 8192 };
+enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, OWED_MAX = 8192 };
+enum { GIVEN_TOGETHER = 32, ARGS_MAX = 10 + 6 * GIVEN_TOGETHER };
 
 static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50, OWED_FOR = 60000;
 
 enum key_state { ASKED, HELD, ABANDONED, KEPT, REFUSED, ENDED, GIVEN, OVER };
+
+TAILQ_HEAD(key_list, remote_key);
 
 struct remote_key {
     struct redis_ask ask; /* the take, later the release */
@@ -45,7 +48,9 @@ struct remote_key {
     struct remote_keys *keys;
     enum key_state state;
     bool ask_in_flight, renewal_in_flight;
-    TAILQ_ENTRY(remote_key) list; /* held, spare or unsent; or in none of them */
+    TAILQ_ENTRY(remote_key) list; /* held, spare, unsent, giving, together, waiting; or in none */
+    struct key_list together;     /* giving: others of the same key, released by the same script, */
+    struct key_list waiting;      /* and by the next */
     tg_ms renewed_at;
     remote_keys_decided *decided;
     void *context;
@@ -63,14 +68,13 @@ struct remote_key {
     char names[NAMES_BYTES];
 };
 
-TAILQ_HEAD(key_list, remote_key);
-
 struct remote_keys {
     struct remote_keys_options options;
     struct net_timer timer; /* the next renewal */
     struct key_list held;   /* the one whose renewal is longest ago first */
     struct key_list spare;  /* memory to be used again */
     struct key_list unsent; /* released, and Redis does not know */
+    struct key_list giving; /* whose release is on its way */
     struct net_timer again; /* sends the unsent */
     LIST_HEAD(, suspension) suspensions;
     size_t n;
@@ -290,20 +294,57 @@ static void send_later(struct remote_key *key)
         net_timer_set(keys->options.loop, &keys->again, AGAIN);
 }
 
-static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
-{
-    struct remote_key *key = of_ask(ask);
-    struct remote_keys *keys = key->keys;
+static void send_back(struct remote_key *key);
 
-    assert(key->ask_in_flight && key->state == GIVEN);
-    key->ask_in_flight = false;
-    if (reply || net_loop_now(keys->options.loop) >= key->give_until) {
-        key->state = OVER;
-        put_spare(key);
+/* A release has been answered, or lost. */
+static void end_give(struct remote_key *key, bool answered)
+{
+    assert(key->state == GIVEN);
+    if (!answered && net_loop_now(key->keys->options.loop) < key->give_until) {
+        send_later(key);
         return;
     }
-    assert(key->state == GIVEN);
-    send_later(key);
+    key->state = OVER;
+    put_spare(key);
+}
+
+static struct remote_key *take_first(struct key_list *list)
+{
+    struct remote_key *first = TAILQ_FIRST(list);
+
+    if (first)
+        TAILQ_REMOVE(list, first, list);
+    return first;
+}
+
+/* Those that have ended meanwhile go together; after a loss, each when it is sent again. */
+static void give_waiting(struct key_list *waiting, bool answered)
+{
+    struct remote_key *first = answered ? take_first(waiting) : NULL, *each;
+
+    while (!answered && (each = take_first(waiting)) != NULL)
+        send_later(each);
+    if (first == NULL)
+        return;
+    for (int n = 0; n < GIVEN_TOGETHER && (each = take_first(waiting)) != NULL; n++)
+        TAILQ_INSERT_TAIL(&first->together, each, list);
+    TAILQ_CONCAT(&first->waiting, waiting, list);
+    send_back(first);
+}
+
+static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
+{
+    struct remote_key *key = of_ask(ask), *each;
+    struct key_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
+
+    assert(key->ask_in_flight && key->state == GIVEN);
+    TAILQ_REMOVE(&key->keys->giving, key, list);
+    key->ask_in_flight = false;
+    TAILQ_CONCAT(&waiting, &key->waiting, list);
+    while ((each = take_first(&key->together)) != NULL)
+        end_give(each, reply != NULL);
+    end_give(key, reply != NULL);
+    give_waiting(&waiting, reply != NULL);
 }
 
 /* In the words of key_give.lua. */
@@ -319,25 +360,52 @@ static int64_t used_of(const struct tg_key_report *report)
     return report->tokens < 0 ? -1 : num_min(report->tokens, TG_NUMBER_MAX);
 }
 
+static void add_ending(struct args *args, const struct remote_key *key, tg_ms now)
+{
+    remote_keys_add_number(args, key->report.sent);
+    remote_keys_add_number(args, used_of(&key->report));
+    remote_keys_add_number(args, outcome_of(&key->report));
+    remote_keys_add_number(args, num_less(key->ending.cool_until, now));
+    remote_keys_add_number(args, num_less(key->ending.open_until, now));
+}
+
 static void send_back(struct remote_key *key)
 {
     struct slice names[4] = {key->key, key->key_leases, key->group, key->group_leases};
     tg_ms now = net_loop_now(key->keys->options.loop);
+    struct remote_key *each;
     struct args args;
 
     begin_args(&args, key);
-    remote_keys_add_number(&args, key->report.sent);
-    remote_keys_add_number(&args, used_of(&key->report));
-    remote_keys_add_number(&args, outcome_of(&key->report));
-    remote_keys_add_number(&args, num_less(key->ending.cool_until, now));
-    remote_keys_add_number(&args, num_less(key->ending.open_until, now));
+    add_ending(&args, key, now);
     remote_keys_add_number(&args, key->breaker_failures);
     remote_keys_add_number(&args, key->breaker_open);
+    TAILQ_FOREACH(each, &key->together, list) {
+        args.list[args.n++] = (struct slice){each->id, each->id_bytes};
+        add_ending(&args, each, now);
+    }
     assert(!key->ask_in_flight && key->state == GIVEN);
+    TAILQ_INSERT_TAIL(&key->keys->giving, key, list);
     key->ask_in_flight = true;
     redis_ask_init(&key->ask, give_answered, NULL);
     redis_eval(key->keys->options.redis, &key->ask, &script_key_give, names, key->group.n ? 4 : 2,
                args.list, args.n);
+}
+
+/* While a release of the same key is on its way, it waits for the next. */
+static void send_or_wait(struct remote_key *key)
+{
+    struct remote_key *each;
+
+    TAILQ_INIT(&key->together);
+    TAILQ_INIT(&key->waiting);
+    TAILQ_FOREACH(each, &key->keys->giving, list) {
+        if (slice_equal(each->key, key->key) && slice_equal(each->group, key->group)) {
+            TAILQ_INSERT_TAIL(&each->waiting, key, list);
+            return;
+        }
+    }
+    send_back(key);
 }
 
 static void ask_without_limits(struct remote_key *key);
@@ -354,7 +422,7 @@ static void send_again(void *arg)
         if (key->state == ENDED)
             ask_without_limits(key);
         else
-            send_back(key);
+            send_or_wait(key);
     }
 }
 
@@ -365,7 +433,7 @@ static void give(struct remote_key *key, const struct tg_key_report *report,
     key->report = *report;
     key->ending = *ending;
     key->give_until = num_add(net_loop_now(key->keys->options.loop), key->keys->options.ttl);
-    send_back(key);
+    send_or_wait(key);
 }
 
 void remote_keys_give(struct remote_key *key, const struct tg_key_report *report,
@@ -688,6 +756,7 @@ enum tg_err remote_keys_new(const struct remote_keys_options *options, struct re
     TAILQ_INIT(&keys->held);
     TAILQ_INIT(&keys->spare);
     TAILQ_INIT(&keys->unsent);
+    TAILQ_INIT(&keys->giving);
     *made = keys;
     return TG_OK;
 }

@@ -305,6 +305,47 @@ static void what_a_node_held_that_died_is_free_when_its_time_is_over(void **stat
     net_loop_free(a.kit.loop);
 }
 
+/* The first alone, the others when that is answered, 33 in a script. */
+static void keys_that_are_given_back_at_once_go_together(void **state)
+{
+    struct tg_key_limits limits = {.concurrency = 80, .rpm = 160};
+    struct tg_key_terms terms = terms_of("k", 5, limits), other = terms_of("l", 5, limits);
+    struct remote_key *keys[80];
+    struct redis_stats before, after;
+    struct answer answer;
+    struct node a, b;
+    (void)state;
+
+    open_two(&a, &b);
+    for (size_t i = 0; i < 80; i++) {
+        keys[i] = take(&a, i < 70 ? &terms : &other, &answer);
+        assert_true(answer.taken);
+    }
+    redis_get_stats(a.kit.redis, &before);
+    for (size_t i = 0; i < 80; i++)
+        give(keys[i], i == 40 ? TG_KEY_FAILED : TG_KEY_OK);
+    remote_until(&a.kit, remote_keys_count(a.keys) == 0);
+    redis_get_stats(a.kit.redis, &after);
+    assert_int_equal(after.commands - before.commands, 4 + 2);
+    /* All are free for the other, and counted in their minute. */
+    for (size_t i = 0; i < 80; i++) {
+        keys[i] = take(&b, &terms, &answer);
+        assert_true(answer.taken);
+    }
+    take(&b, &terms, &answer);
+    assert_false(answer.taken);
+    for (size_t i = 0; i < 80; i++)
+        give(keys[i], TG_KEY_OK);
+    remote_until(&b.kit, remote_keys_count(b.keys) == 0);
+    for (size_t i = 0; i < 10; i++) {
+        keys[i] = take(&b, &terms, &answer);
+        assert_true(answer.taken);
+    }
+    take(&b, &terms, &answer);
+    assert_false(answer.taken);
+    close_two(&a, &b);
+}
+
 static void a_yes_that_nobody_waits_for_is_given_back(void **state)
 {
     struct tg_key_limits one = {.concurrency = 1, .rpm = 1};
@@ -467,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_cooldown_is_told_even_of_a_key_that_was_not_taken_here),
         cmocka_unit_test(failures_of_two_nodes_are_one_run),
         cmocka_unit_test(a_suspension_is_seen_by_all_and_lifted),
+        cmocka_unit_test(keys_that_are_given_back_at_once_go_together),
         cmocka_unit_test(a_lease_of_a_node_that_lives_is_renewed),
         cmocka_unit_test(what_a_node_held_that_died_is_free_when_its_time_is_over),
         cmocka_unit_test(a_yes_that_nobody_waits_for_is_given_back),
