@@ -288,6 +288,27 @@ static void a_unit_that_was_not_used_comes_back(void **state)
         }
 }
 
+/* All that a window of another shape has is counted as of the change: so is what a call used above
+ * its estimate, though the call began so long before that the new window would not know it. */
+static void what_was_used_above_an_estimate_counts_in_a_window_of_another_shape(void **state)
+{
+    static const char *const specs[] = {"sliding_window:limit=20,window=500,buckets=5",
+                                        "sliding_window:limit=20,window=500,buckets=4",
+                                        "sliding_window:limit=20,window=2000,buckets=4"};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        struct subject from = fresh_settled("sliding_window:limit=10,window=1000,buckets=4");
+        assert_true(subject_take(&from, NOW, 2).allowed);
+        struct subject to = carried_settled(&from, specs[i], NOW + 800);
+        assert_int_equal(subject_balance(&to, NOW + 800).remaining, 18);
+        subject_settle(&to, NOW + 800, (struct tg_charge){NOW, 2}, 9);
+        assert_int_equal(subject_balance(&to, NOW + 800).remaining, 11);
+        subject_free(&to);
+        subject_free(&from);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +323,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_too_short_keeps_the_units),
         cmocka_unit_test(a_charge_may_be_settled_before_or_after_its_limit_changes),
         cmocka_unit_test(a_unit_that_was_not_used_comes_back),
+        cmocka_unit_test(what_was_used_above_an_estimate_counts_in_a_window_of_another_shape),
     };
     return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
 }
