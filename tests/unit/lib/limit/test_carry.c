@@ -288,6 +288,33 @@ static void a_unit_that_was_not_used_comes_back(void **state)
         }
 }
 
+/* Four calls, one after the other, that used nothing: in whichever order they are settled, all of it
+ * comes back, as if none had been. */
+static void calls_that_used_nothing_leave_nothing_in_any_order(void **state)
+{
+    enum { CALLS = 4 };
+    static const char *const specs[] = {"gcra:limit=1,period=1000,burst=100",
+                                        "token_bucket:capacity=100,refill=1"};
+    (void)state;
+
+    for (int order = 0; order < 256; order++) {
+        int turn[CALLS] = {order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6};
+        int seen = 0;
+        for (int i = 0; i < CALLS; i++)
+            seen |= 1 << turn[i];
+        for (size_t k = 0; k < COUNT_OF(specs) && seen == 15; k++) {
+            struct subject subject = fresh_settled(specs[k]);
+            for (int i = 0; i < CALLS; i++)
+                assert_true(subject_take(&subject, NOW + i, 10 + i).allowed);
+            for (int i = 0; i < CALLS; i++)
+                subject_settle(&subject, NOW + CALLS,
+                               (struct tg_charge){NOW + turn[i], 10 + turn[i]}, 0);
+            assert_int_equal(subject_balance(&subject, NOW + CALLS).remaining, 100);
+            subject_free(&subject);
+        }
+    }
+}
+
 /* All that a window of another shape has is counted as of the change: so is what a call used above
  * its estimate, though the call began so long before that the new window would not know it. */
 static void what_was_used_above_an_estimate_counts_in_a_window_of_another_shape(void **state)
@@ -323,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_too_short_keeps_the_units),
         cmocka_unit_test(a_charge_may_be_settled_before_or_after_its_limit_changes),
         cmocka_unit_test(a_unit_that_was_not_used_comes_back),
+        cmocka_unit_test(calls_that_used_nothing_leave_nothing_in_any_order),
         cmocka_unit_test(what_was_used_above_an_estimate_counts_in_a_window_of_another_shape),
     };
     return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
