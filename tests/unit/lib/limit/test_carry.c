@@ -288,7 +288,7 @@ static void a_unit_that_was_not_used_comes_back(void **state)
         }
 }
 
-/* Four calls, one after the other, that used nothing: in whichever order they are settled, all of it
+/* Four calls, one after the other, that used nothing: in whichever order they are settled, all
  * comes back, as if none had been. */
 static void calls_that_used_nothing_leave_nothing_in_any_order(void **state)
 {
