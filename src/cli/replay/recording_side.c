@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/common/gate_config.h"
-#include "cli/replay/recording_actor.h"
+#include "cli/replay/recording_side_internal.h"
 #include "lib/core/array.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
@@ -19,174 +19,6 @@ static bool actor_before(const struct heap_node *a, const struct heap_node *b)
     const struct actor *y = container_of(b, struct actor, node);
 
     return x->next_at != y->next_at ? x->next_at < y->next_at : x->call->line < y->call->line;
-}
-
-/* ---- comparing ---- */
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-static bool same_outcome(const struct recorded_outcome *a, const struct recorded_outcome *b)
-{
-    return a->to == b->to && same_text(a->reason, b->reason) && a->reserved == b->reserved &&
-           same_text(a->key, b->key);
-}
-
-static bool same_numbers(const struct recorded_outcome *a, const struct recorded_outcome *b)
-{
-    return a->charge == b->charge && a->limit == b->limit && a->remaining == b->remaining &&
-           a->reset_at == b->reset_at && a->retry_after == b->retry_after;
-}
-
-static bool is_in_memory(const struct recording *recording)
-{
-    return strcmp(recording->store, "memory") == 0;
-}
-
-/* The first that applies: a recording cannot know which of them it was. */
-static const char *cause_of(const struct recording_side *side, const struct recorded_op *op)
-{
-    const struct recording *recording = side->recording;
-
-    if (!side->config_is_its)
-        return "configuration";
-    if (side->changed != NULL)
-        return side->changed;
-    if (recording->first_missing != 0 && recording->first_missing < op->number)
-        return "lost";
-    if (!is_in_memory(recording) && !side->gateway->is_told)
-        return "redis";
-    if (recording->inherited)
-        return "inherited";
-    if (recording->policy_learned)
-        return "policy";
-    return side->differed ? "earlier" : "unknown";
-}
-
-static void compare(struct actor *actor, const struct recorded_op *op,
-                    const struct recorded_outcome *came)
-{
-    struct recording_side *side = actor->side;
-    struct recording_verdict *verdict = &actor->verdict;
-
-    if (actor->made_up != NULL)
-        return; /* there is nothing to compare it with */
-    side->n_ops++;
-    /* Another store says otherwise what is left and when it may be tried again. */
-    bool numbers = is_in_memory(side->recording) || side->gateway->is_told;
-    if (same_outcome(&op->came, came) && (!numbers || same_numbers(&op->came, came)))
-        return;
-    if (!verdict->differs)
-        verdict->first = (struct recording_difference){op, *came, cause_of(side, op)};
-    verdict->differs = true;
-    side->differed = true;
-}
-
-/* A call to a protected route, or of a caller of Admit, has no key: the gate has the last word. */
-static bool is_decided_by(const struct recorded_op *op)
-{
-    const char *kind = op->call != NULL ? op->call->kind : NULL;
-
-    return (op->place == PLACE_GATE || op->place == PLACE_LIMITS) && kind != NULL &&
-           (strcmp(kind, "protect") == 0 || strcmp(kind, "admit") == 0);
-}
-
-static void judge(const char **verdict, const struct recorded_op *op,
-                  const struct recorded_outcome *came)
-{
-    if (op->hint)
-        return;
-    if (op->kind == RECORDED_KEY_HELD) /* unless it draws another one */
-        *verdict = "no_key";
-    if (came->to == RESULT_REFUSED)
-        *verdict = came->reason != NULL ? came->reason : "refused";
-    else if (came->to == RESULT_FAILED)
-        *verdict = "error";
-    else if (came->to == RESULT_KEY || (came->to == RESULT_ADMITTED && is_decided_by(op)))
-        *verdict = "admitted";
-}
-
-/* ---- configurations ---- */
-
-/* The configuration of this number; another one than the recording's has no others. */
-static struct generation *generation_of(const struct recording_side *side, uint64_t number)
-{
-    for (size_t i = side->n_generations; i > 0; i--)
-        if (side->generations[i - 1].number == number)
-            return side->generations[i - 1].generation;
-    return gateway_newest(side->gateway);
-}
-
-/* What is in force from here on goes by the next number. */
-static bool note_generation(struct recording_side *side)
-{
-    uint64_t last = side->n_generations > 0 ? side->generations[side->n_generations - 1].number
-                                            : side->recording->generation - 1;
-
-    if (!array_reserve(&side->generations, &side->generations_room, side->n_generations + 1))
-        return false;
-    side->generations[side->n_generations++] =
-        (struct recording_generation){last + 1, gateway_newest(side->gateway)};
-    return true;
-}
-
-/* What only `serve` needs is left out: nothing is connected, and no file but the configuration's is
- * read. */
-static void make_virtual(struct config *config)
-{
-    config->store.url = "memory";
-    config->store.two_tier = false;
-    config->ledger.failure = CONFIG_FAIL_OPEN;
-    config->listen.tls.cert = config->listen.admin_tls.cert = NULL;
-    for (size_t i = 0; i < config->n_providers; i++)
-        config->providers[i].base.tls = false;
-    for (size_t i = 0; i < config->n_protect; i++)
-        config->protect[i].upstream.tls = false;
-}
-
-/* The file that was read then: by its hash, among those that were given. */
-static bool find_reloaded(const struct recording_side *side, const char *hash,
-                          struct config *config)
-{
-    const char *at = side->reloaded;
-    char path[1024];
-
-    if (gate_config_load(side->command, side->path, config) && strcmp(config->hash, hash) == 0)
-        return true;
-    config_free(config);
-    while (at != NULL && *at != '\0') {
-        size_t n = strcspn(at, ",");
-        snprintf(path, sizeof path, "%.*s", (int)n, at);
-        if (n < sizeof path && gate_config_load(side->command, path, config) &&
-            strcmp(config->hash, hash) == 0)
-            return true;
-        if (n < sizeof path)
-            config_free(config);
-        at += n + (at[n] == ',');
-    }
-    return false;
-}
-
-/* What reload.c does. False: there is no such file, or it cannot be put in force. */
-static bool do_reload(struct recording_side *side, const struct recorded_op *op)
-{
-    struct generation *before = gateway_newest(side->gateway), *made;
-    struct tg_problem problem;
-    struct config config;
-
-    if (op->detail == NULL || !find_reloaded(side, op->detail, &config))
-        return false;
-    make_virtual(&config);
-    if (!generation_new(side->gateway, &config, before, &made, &problem))
-        return false;
-    if (!generation_apply(made, before, op->t, &problem)) {
-        generation_free(made);
-        return false;
-    }
-    LIST_INSERT_HEAD(&side->gateway->generations, made, link);
-    return true;
 }
 
 /* ---- a call ---- */
@@ -217,12 +49,12 @@ static struct actor *actor_new(struct recording_side *side, struct recorded_call
         return NULL;
     actor->side = side;
     actor->call = call;
-    actor->generation = generation_of(side, call->generation);
+    actor->generation = recording_generation_of(side, call->generation);
     actor->next = call->ops;
     actor->end = call->ops + call->n_ops;
     actor->verdict.recorded = actor->verdict.replayed = "left";
     for (size_t i = 0; i < call->n_ops; i++)
-        judge(&actor->verdict.recorded, &call->ops[i], &call->ops[i].came);
+        recording_judge(&actor->verdict.recorded, &call->ops[i], &call->ops[i].came);
     actor->next_actor = side->actors;
     if (side->actors != NULL)
         side->actors->link = &actor->next_actor;
@@ -352,7 +184,8 @@ static void actor_over(struct actor *actor, tg_ms now)
     forget_wake(actor);
     if (strcmp(actor->verdict.recorded, actor->verdict.replayed) != 0 && !actor->verdict.differs) {
         actor->verdict.differs = true;
-        actor->verdict.first.cause = cause_of(side, &actor->call->ops[actor->call->n_ops - 1]);
+        actor->verdict.first.cause =
+            recording_cause_of(side, &actor->call->ops[actor->call->n_ops - 1]);
     }
     side->ended(side->context, actor->call, &actor->verdict);
     actor_free(actor);
@@ -369,8 +202,8 @@ static void go_astray(struct actor *actor)
 static void decided(struct actor *actor, const struct recorded_op *op,
                     const struct recorded_outcome *came, tg_ms now)
 {
-    compare(actor, op, came);
-    judge(&actor->verdict.replayed, op, came);
+    recording_compare(actor, op, came);
+    recording_judge(&actor->verdict.replayed, op, came);
     if (actor->made_up == NULL && came->to == op->came.to)
         return;
     go_astray(actor);
@@ -406,7 +239,7 @@ static void follow_store(struct actor *actor, const struct recorded_op *op, tg_m
         actor->is_stored = false;
         decided(actor, op, &came, now);
     } else if (op->place != PLACE_GATE) {
-        judge(&actor->verdict.replayed, op, &op->came);
+        recording_judge(&actor->verdict.replayed, op, &op->came);
     }
 }
 
@@ -420,7 +253,7 @@ static void actor_follow(struct actor *actor, const struct recorded_op *op, tg_m
         return;
     }
     if (!actor_do(actor, op, now, &came)) {
-        judge(&actor->verdict.replayed, op, &came);
+        recording_judge(&actor->verdict.replayed, op, &came);
         return;
     }
     if (op->came.to == RESULT_ASKING && came.to != RESULT_WAITING && came.to != RESULT_ASKING) {
@@ -447,7 +280,7 @@ static void step_astray(struct actor *actor, tg_ms now)
         actor->op = NULL;
         admission_run_wake(run, now, &answer);
         came = outcome_of_run(run, &answer);
-        judge(&actor->verdict.replayed, &(struct recorded_op){.hint = false}, &came);
+        recording_judge(&actor->verdict.replayed, &(struct recorded_op){.hint = false}, &came);
         if (run->state == ADMISSION_WAITING) {
             set_next_step(actor, run->deadline);
             return;
@@ -558,7 +391,7 @@ static void run_woken(struct recording_side *side)
 
 static void tick_all(struct recording_side *side, const struct recorded_op *op)
 {
-    const struct generation *generation = generation_of(side, op->generation);
+    const struct generation *generation = recording_generation_of(side, op->generation);
     tg_ms now = op->t;
 
     tg_gate_tick(side->gateway->gate, now);
@@ -605,11 +438,11 @@ static void note_change(struct recording_side *side, const struct recorded_op *o
     }
     if (!side->config_is_its)
         return; /* it is for the whole day */
-    if (!do_reload(side, op))
+    if (!recording_reload(side, op))
         side->changed = "reload";
     else
         side->reloads++;
-    side->no_memory |= !note_generation(side);
+    side->no_memory |= !recording_note_generation(side);
 }
 
 static void do_without_call(struct recording_side *side, const struct recorded_op *op)
@@ -751,7 +584,7 @@ bool recording_side_init(struct recording_side *side, const struct command *comm
         return false;
     }
     side->config_is_its = strcmp(config.hash, recording->config) == 0;
-    make_virtual(&config);
+    recording_make_virtual(&config);
     atomic_store(&clock.ahead_ms, recording->ahead_ms);
     *status = STATUS_FAILED;
     if (!recording_means_init(&side->means, recording)) {
@@ -760,12 +593,12 @@ bool recording_side_init(struct recording_side *side, const struct command *comm
         return false;
     }
     if (!gateway_new_virtual(&config, &clock, recording->t, recording->chance,
-                             as_told && side->config_is_its && !is_in_memory(recording), wake_actor,
-                             &side->gateway, &problem)) {
+                             as_told && side->config_is_its && !recording_is_in_memory(recording),
+                             wake_actor, &side->gateway, &problem)) {
         command_say(command, "%s: %s", path, problem.text);
         return false;
     }
-    if (side->config_is_its && !note_generation(side)) {
+    if (side->config_is_its && !recording_note_generation(side)) {
         command_say(command, "%s", tg_strerror(TG_ERR_MEMORY));
         return false;
     }
