@@ -78,6 +78,7 @@ static const struct known {
     FIELD("kind", ANY, unused, 0),
     FIELD("served", ANY, unused, 0),
     FIELD("provider_key", ANY, unused, 0),
+    FIELD("virtual_key", ANY, unused, 0),
     FIELD("attempts", ANY, unused, 0),
     FIELD("waited_ms", ANY, unused, 0),
     FIELD("generation", ANY, unused, 0),
