@@ -446,11 +446,18 @@ struct call *call_new(struct worker *worker, struct http_inbound *in, const stru
 /* Nobody waits for the call any more: reports it and makes its struct free. */
 void call_free(struct call *call);
 
+/* Frees what is kept for calls to come. */
+void call_free_spares(struct proxy_worker *proxy);
+
+/* ---- call_scan.c: what reads the usage of whole replies ---- */
+
 /* Makes `scan` ready for a reply. Without memory it stays null. */
 void call_take_scan(struct call *call);
 
-/* Frees what is kept for calls to come. */
-void call_free_spares(struct proxy_worker *proxy);
+/* It is needed no more. */
+void call_give_scan(struct call *call);
+
+void call_free_scans(struct proxy_worker *proxy);
 
 /* ---- call_state.c: the table ---- */
 

@@ -5,55 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/core/container_of.h"
 #include "lib/core/problem.h"
 #include "server/proxy/call.h"
 
 enum {
     SPARE_MAX = 256,
-    SPARE_SCANS_MAX = 64,
 };
-
-/* ---- reading replies ---- */
-
-/* A scan takes more than five kilobytes, so a call has one only when a reply comes whole. Streams,
- * of which many are open, never have one. */
-struct call_scan {
-    struct usage_scan scan;
-    struct call_scan *next_spare;
-};
-
-void call_take_scan(struct call *call)
-{
-    struct proxy_worker *proxy = call->worker->proxy;
-    struct call_scan *taken = proxy->spare_scans;
-
-    if (call->scan == NULL && taken != NULL) {
-        proxy->spare_scans = taken->next_spare;
-        proxy->n_spare_scans--;
-        call->scan = &taken->scan;
-    } else if (call->scan == NULL) {
-        taken = malloc(sizeof *taken);
-        call->scan = taken != NULL ? &taken->scan : NULL;
-    }
-    if (call->scan != NULL)
-        usage_scan_init(call->scan);
-}
-
-static void give_scan(struct proxy_worker *proxy, struct usage_scan *scan)
-{
-    struct call_scan *given = container_of(scan, struct call_scan, scan);
-
-    if (scan == NULL)
-        return;
-    if (proxy->n_spare_scans >= SPARE_SCANS_MAX) {
-        free(given);
-        return;
-    }
-    given->next_spare = proxy->spare_scans;
-    proxy->spare_scans = given;
-    proxy->n_spare_scans++;
-}
 
 /* ---- the struct ---- */
 
@@ -121,7 +78,7 @@ void call_free(struct call *call)
     assert(!net_timer_is_set(&call->timer));
     waiter_forget(&call->waiter);
     sse_fini(&call->sse);
-    give_scan(proxy, call->scan);
+    call_give_scan(call);
     LIST_REMOVE(call, among);
     atomic_fetch_sub_explicit(&call->gateway->counts.open, 1, memory_order_relaxed);
     if (call->key_generation)
@@ -140,17 +97,13 @@ void call_free(struct call *call)
 void call_free_spares(struct proxy_worker *proxy)
 {
     struct call *call;
-    struct call_scan *scan;
 
     while ((call = proxy->spare) != NULL) {
         proxy->spare = call->next_spare;
         free(call);
     }
-    while ((scan = proxy->spare_scans) != NULL) {
-        proxy->spare_scans = scan->next_spare;
-        free(scan);
-    }
-    proxy->n_spare = proxy->n_spare_scans = 0;
+    proxy->n_spare = 0;
+    call_free_scans(proxy);
 }
 
 /* ---- a request ---- */
