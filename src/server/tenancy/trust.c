@@ -49,6 +49,8 @@ enum tg_priority trust_priority(const struct http_head *head, enum tg_priority o
 
     if (word.at == NULL)
         word = http_find(head, SLICE("x-deriva-priority"));
+    if (word.at == NULL)
+        return otherwise;
     for (int i = 0; i < TG_PRIORITY_COUNT; i++)
         if (slice_equal_nocase(word, slice_of(tg_priority_name((enum tg_priority)i))))
             return (enum tg_priority)i;
