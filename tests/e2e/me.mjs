@@ -142,6 +142,44 @@ test('me: a tenant sees its limits, budgets, spend and models, and nothing of th
     assert.equal(limitOf(await me(gateway, OTHER_KEY), 'tenant').left, 8);
 });
 
+test('me: a key sees what it has of its own below its tenant, and not that of its siblings', async (t) => {
+    const { gateway } = await world(t, {
+        small: EXACT,
+        tenants: [
+            tenant({
+                rate: window(60),
+                keys: [
+                    { name: 'ci', sha256: sha256(KEY), models: ['small'], limits: [{ rpm: 10 }], budgets: [{ usd: 1, per: 'day' }] },
+                    { name: 'prod', sha256: sha256(OTHER_KEY), limits: [{ rpm: 20 }] },
+                ],
+            }),
+        ],
+    });
+    const prod = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
+    for (const options of [undefined, undefined, prod]) assert.equal((await chat(gateway, {}, options)).status, 200);
+    await gateway.idle();
+    const said = await me(gateway);
+    assert.equal(said.key.name, 'ci');
+    assert.deepEqual(said.models, ['small']);
+    assert.deepEqual(
+        said.limits.filter((limit) => limit.axis === 'rate').map((limit) => [limit.scope, limit.name, limit.limit, limit.left]).sort(),
+        [
+            ['key', 'ci', 10, 8],
+            ['tenant', 'one', 60, 57],
+        ],
+    );
+    assert.equal(budgetOf(said, 'key').name, 'ci');
+    assert.equal(budgetOf(said, 'key').spent_micro_usd, 2 * EXACT_COST);
+    assert.equal(budgetOf(said, 'key').left_micro_usd, 1e6 - 2 * EXACT_COST);
+    assert.equal(budgetOf(said, 'tenant').spent_micro_usd, 3 * EXACT_COST);
+    const byKey = (spend) => spend.by_key.map((row) => [row.key, row.calls]).sort();
+    assert.deepEqual(byKey(said.spend), [['ci', 2], ['prod', 1]]);
+    const other = await me(gateway, OTHER_KEY);
+    assert.deepEqual(other.models, ['small', 'claude']);
+    assert.equal(budgetOf(other, 'key'), undefined);
+    assert.deepEqual([limitOf(other, 'key').name, limitOf(other, 'key').left], ['prod', 19]);
+});
+
 test('me: who is over a limit or out of money sees why', async (t) => {
     const { gateway } = await world(t, {
         small: EXACT,
