@@ -1,4 +1,4 @@
-/* test_config_own.c - what virtual keys have of their own, below their tenant. */
+/* test_config_own.c - what virtual keys have of their own, below their tenant: docs/gateway.md. */
 #include "check.h"
 
 #include <stdio.h>
