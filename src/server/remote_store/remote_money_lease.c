@@ -49,7 +49,7 @@ tg_micro money_block_demand(const struct remote_money *money, const struct sum *
     const struct sum_block *block = &sum->block;
     double rate = block->rate;
 
-    if (money->leaving || money->retired || now < block->short_until ||
+    if (money->leaving || money->retired || block->by_script || now < block->short_until ||
         now - block->touched_at >= IDLE_MS)
         return 0;
     if ((double)block->taken / RATE_MS > rate)

@@ -187,6 +187,29 @@ static void note_block(void *context, struct slice window, struct slice process,
     *(tg_micro *)context += micro;
 }
 
+/* A gateway that has become strict gives back what it had leased, though calls go on. */
+static void who_becomes_strict_keeps_no_block(void **state)
+{
+    struct money_node node;
+    struct spending_call what = money_what(SOLO, NULL, 10);
+    (void)state;
+
+    open_nodes(&node, 1);
+    node.blocks = true;
+    struct money_call call = money_reserve(&node, SOLO, 1000);
+    remote_money_settle(call.ticket, 1000, NOW);
+    assert_true(money_in_redis(&server, OF_SOLO, TG_PER_DAY, "b") > 2000);
+    node.blocks = false;
+    for (tg_ms now = NOW; money_in_redis(&server, OF_SOLO, TG_PER_DAY, "b") > 0;) {
+        call = money_must(&node, &what, now);
+        assert_non_null(call.ticket);
+        settle(&call, 0);
+        now = pass(&node, now + 100);
+        assert_true(now < NOW + 5000);
+    }
+    close_nodes(&node, 1);
+}
+
 static void what_a_dead_node_held_can_be_written_off(void **state)
 {
     struct money_node nodes[2];
@@ -493,6 +516,7 @@ int main(void)
         cmocka_unit_test(no_answer_in_time_is_an_error_and_a_late_yes_is_given_back),
         cmocka_unit_test(a_reservation_whose_answer_was_lost_is_given_back),
         cmocka_unit_test(what_a_dead_node_held_stays_until_its_ledger_has_told),
+        cmocka_unit_test(who_becomes_strict_keeps_no_block),
         cmocka_unit_test(what_a_dead_node_held_can_be_written_off),
         cmocka_unit_test(an_account_without_budgets_asks_nobody),
         cmocka_unit_test(settlements_belong_to_the_window_of_their_reservation),
