@@ -484,6 +484,36 @@ static void stated_work_stands_unless_a_release_says_otherwise(void **state)
     tg_gate_free(t.gate);
 }
 
+/* A call that was refused elsewhere has done nothing of the work that it stated: its tenant's next
+ * turn comes as if it had not been served. One that ran has done what it stated. */
+static void what_was_refused_elsewhere_costs_no_turn(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        struct gate_log log = {.n_woken = 0};
+        struct tg_gate_config config = gate_config_slots(&log, 1);
+        struct tg_gate *gate = must_gate(&config);
+        struct tg_call first = call_of(TG_PRIORITY_HIGH), calls[4];
+        static const int64_t work[4] = {1000, 100, 100, 100};
+        tg_lease running = must_allow(gate, &first, 1000), leases[4];
+        for (int i = 0; i < 4; i++) {
+            calls[i] = call_waiting(TG_PRIORITY_HIGH, i);
+            call_set_tenant(&calls[i], i < 2 ? "a" : "b", 1);
+            calls[i].work = work[i];
+            leases[i] = must_queue(gate, &calls[i], 1000);
+        }
+        assert_true(finish(gate, running, 1000));
+        assert_int_equal(next_woken(&log), 0);
+        running = must_resume(gate, leases[0], &calls[0], 1000).lease;
+        assert_true(finish_as(gate, running, 1000, refused ? TG_OUTCOME_REFUSED : TG_OUTCOME_OK));
+        assert_int_equal(next_woken(&log), 2);
+        running = must_resume(gate, leases[2], &calls[2], 1000).lease;
+        assert_true(finish(gate, running, 1000));
+        assert_int_equal(next_woken(&log), refused ? 1 : 3);
+        tg_gate_free(gate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_turn_costs_the_time_that_the_slot_was_held),
         cmocka_unit_test(a_turn_that_nobody_took_costs_next_to_nothing),
         cmocka_unit_test(stated_work_stands_unless_a_release_says_otherwise),
+        cmocka_unit_test(what_was_refused_elsewhere_costs_no_turn),
     };
     return cmocka_run_group_tests_name("gate_fairness", tests, NULL, NULL);
 }

@@ -136,6 +136,25 @@ static void how_long_slots_are_held_is_a_moving_mean(void **state)
     tg_gate_free(gate);
 }
 
+/* A wait of one millisecond is one; one of none is not. */
+static void whoever_may_wait_a_millisecond_is_queued(void **state)
+{
+    (void)state;
+    for (tg_ms wait = 0; wait <= 2; wait++) {
+        struct gate_log log = {.n_woken = 0};
+        struct tg_gate_config config = gate_config_slots(&log, 1);
+        struct tg_call call = call_of(TG_PRIORITY_HIGH);
+        config.concurrency.wait[TG_PRIORITY_HIGH] = wait;
+        struct tg_gate *gate = must_gate(&config);
+        must_allow(gate, &call, 1000);
+        if (wait == 0)
+            must_refuse(gate, &call, 1000, TG_REASON_CONCURRENCY);
+        else
+            must_queue(gate, &call, 1000);
+        tg_gate_free(gate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +163,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_past_his_own_deadline),
         cmocka_unit_test(another_negative_wait_is_refused),
         cmocka_unit_test(how_long_slots_are_held_is_a_moving_mean),
+        cmocka_unit_test(whoever_may_wait_a_millisecond_is_queued),
     };
     return cmocka_run_group_tests_name("gate_waits", tests, NULL, NULL);
 }
