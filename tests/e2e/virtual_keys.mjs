@@ -179,24 +179,26 @@ test('a refusal and an explanation name the key', async (t) => {
     assert.equal((await explain('&key=none')).error.code, 'not_found');
 });
 
+/* What is left of the budget of key ci. */
+async function leftOf(gateway) {
+    const said = json(await send(await adminOf(gateway), '/api/v1/explain?tenant=one&model=small&max_tokens=16&key=ci', undefined,
+        withKey(ADMIN_TOKEN)));
+    return said.limits.find((limit) => limit.scope === 'key' && limit.stage === 'budget').remaining;
+}
+
 test('a hang-up gives back what the key had reserved', async (t) => {
     const { gateway } = await world(t, {
         ...narrow({ budgets: usd(3) }),
         script: { default: { latency: '60s' } },
     });
     const held = Array.from({ length: 3 }, () => chat(gateway, { stream: true }, withKey(KEY)));
-    const left = async () => {
-        const said = json(await send(await adminOf(gateway), '/api/v1/explain?tenant=one&model=small&max_tokens=16&key=ci', undefined,
-            withKey(ADMIN_TOKEN)));
-        const budget = said.limits.find((limit) => limit.scope === 'key' && limit.stage === 'budget');
-        return budget.remaining;
-    };
-    await until('all is reserved', async () => (await left()) === 0);
+    await until('all is reserved', async () => (await leftOf(gateway)) === 0);
     assert.equal(reason(await chat(gateway, {}, withKey(KEY))), 'budget_contended');
     held.forEach((call) => call.request.destroy());
     await Promise.allSettled(held);
     /* What was cut is billed as the time it ran, and no longer reserved: the rest is spent, or can be. */
-    await until('nothing is reserved', async () => reason(await chat(gateway, { max_tokens: 48 }, withKey(KEY))) !== 'budget_contended');
+    await until('nothing is reserved', async () =>
+        (await leftOf(gateway)) > 0 || reason(await chat(gateway, {}, withKey(KEY))) === 'budget');
 });
 
 test('the ledger knows the key and its tags', async (t) => {
@@ -217,4 +219,28 @@ test('the ledger knows the key and its tags', async (t) => {
     });
     assert.deepEqual((await spent('tenant')).rows, [['one', 5, 5 * EXACT_COST]]);
     assert.deepEqual((await spent('user')).rows, [['', 3, 3 * EXACT_COST], ['ann', 2, 2 * EXACT_COST]]);
+});
+
+test('after a crash what a key had in flight stands against its budget, and a credit gives it back', async (t) => {
+    const { gateway } = await world(t, {
+        ...narrow({ budgets: usd(3), models: ['small'] }),
+        script: { rules: [{ when: { model: 'small' }, do: { latency: '60s' } }] },
+    });
+    const held = Array.from({ length: 3 }, () => chat(gateway, {}, withKey(KEY)));
+    held.forEach((call) => call.catch(() => {}));
+    await until('all is reserved', async () => (await leftOf(gateway)) === 0);
+    await gateway.stop('SIGKILL');
+    await Promise.allSettled(held);
+    await gateway.begin();
+    const refused = await chat(gateway, {}, withKey(KEY));
+    assert.equal(refused.status, 402);
+    assert.match(text(refused), /key ci of tenant one/);
+    assert.equal((await chat(gateway, { model: 'spare' }, withKey(OTHER_KEY))).status, 200);
+    const credit = await send(await adminOf(gateway), '/api/v1/credits',
+        { tenant: 'one', micro_usd: 2 * EXACT_COST, per: 'total', reason: 'they never ran' }, withKey(ADMIN_TOKEN));
+    assert.ok(credit.status < 300, String(credit.body));
+    const again = chat(gateway, {}, withKey(KEY));
+    again.catch(() => {});
+    await until('one more is reserved', async () => (await leftOf(gateway)) === EXACT_COST);
+    again.request.destroy();
 });
