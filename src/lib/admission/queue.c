@@ -421,7 +421,13 @@ int64_t queue_assert_books(const struct queue *queue)
             if (!flow)
                 continue;
             assert(flow->old >= 0 && flow->old <= flow->running && flow->slack >= 0);
-            assert(flow->n_stated >= 0 && flow->n_stated <= flow->n && flow->stated >= 0);
+            assert(flow->n_stated >= 0 && flow->n_stated <= flow->n);
+            const struct ticket *ticket;
+            double stated = 0; /* whole numbers, of which no sum rounds */
+            TAILQ_FOREACH(ticket, &flow->calls, in_flow)
+                stated += ticket->work;
+            assert(flow->stated >= stated && flow->stated <= stated);
+            (void)stated;
             assert(is_idle(flow) || line->turns.nodes[flow->turn.place] == &flow->turn);
             waiting += flow->n;
             turns += !is_idle(flow);
