@@ -437,12 +437,13 @@ int64_t credit_return(struct credit *credit, int64_t units, tg_ms now)
     return returned;
 }
 
-/* Units of blocks that end before the next tick. */
+/* Units of blocks that end before the next tick, be it a late one. */
 static int64_t expiring_units(const struct credit *credit, tg_ms now)
 {
+    tg_ms margin = num_max(EXPIRING, credit->life / 4);
     int64_t units = 0;
 
-    for (unsigned i = 0; i < credit->n && credit->blocks[i].ends - now <= EXPIRING; i++)
+    for (unsigned i = 0; i < credit->n && credit->blocks[i].ends - now <= margin; i++)
         units += credit->blocks[i].units;
     return units;
 }
