@@ -13,8 +13,9 @@
  * granted, and not before it is worth an ask: units of a bucket that come in meanwhile are not
  * lost, they come in one block. Of a window the others may give something back at any time: it is
  * asked again after two seconds at the latest. Of a sliding window units come free all the time,
- * and what nobody takes is lost: it is asked again when a block would have been used up, gives all
- * that is left to who wants it, and gets back what a block has over before it ends.
+ * and what nobody takes is lost: it is asked again when a block would have been used up, and after
+ * the life of a block at the latest, when what others held is spent or back; it gives all that is
+ * left to who wants it, and gets back what a block has over before it ends.
  */
 #include "server/remote_store/remote_blocks_credit.h"
 
@@ -122,6 +123,40 @@ void credit_init(struct credit *credit, const struct tg_limit *given, tg_ms bloc
     credit->first = num_max(num_floor(credit->rate * (double)block), 1);
 }
 
+/* ---- what Redis has to be told ---- */
+
+static void note_unsent(struct credit *credit, tg_ms now)
+{
+    if (credit->back == 0 && credit->debt == 0)
+        credit->unsent_since = now;
+}
+
+/* Whether `at` is in the window of what is here. */
+static bool is_current(const struct credit *credit, tg_ms at)
+{
+    return credit->period > 0 && credit->n > 0 && at >= credit->reset_at - credit->period;
+}
+
+/* If several are returned, the earliest time counts: the least deficit since then is the lowest. */
+static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
+{
+    note_unsent(credit, now);
+    bool first = credit->back == 0, same = at == credit->back_at;
+
+    /* The log forgets what it cannot name, and windows what is not theirs any more. */
+    if (!first && !same && credit->by_moment)
+        return;
+    if (!first && credit->period > 0 && at / credit->period != credit->back_at / credit->period) {
+        credit->back = at > credit->back_at ? 0 : credit->back;
+        first = credit->back == 0;
+        if (!first)
+            return;
+    }
+    assert(units > 0);
+    credit->back_at = first ? at : num_min(at, credit->back_at);
+    credit->back = num_add(credit->back, units);
+}
+
 /* ---- blocks ---- */
 
 /* What is always true of a credit: its units are those of its blocks, and nothing is negative. The
@@ -139,12 +174,20 @@ static bool credit_adds_up(const struct credit *credit)
            credit->debt >= 0;
 }
 
+/* What nobody has spent of a sliding window goes back: it would count there for a whole one. */
+static void void_block(struct credit *credit, const struct credit_block *block, tg_ms now)
+{
+    credit->units -= block->units;
+    if (credit->slides && block->units > 0)
+        add_back(credit, block->units, block->at, now);
+}
+
 void credit_expire(struct credit *credit, tg_ms now)
 {
     unsigned gone = 0;
 
     while (gone < credit->n && credit->blocks[gone].ends <= now)
-        credit->units -= credit->blocks[gone++].units;
+        void_block(credit, &credit->blocks[gone++], now);
     if (gone == 0)
         return;
     assert(gone <= credit->n);
@@ -278,40 +321,6 @@ bool credit_is_low(const struct credit *credit, tg_ms now)
     return credit->units < low && credit->denied_until <= now;
 }
 
-/* ---- what Redis has to be told ---- */
-
-static void note_unsent(struct credit *credit, tg_ms now)
-{
-    if (credit->back == 0 && credit->debt == 0)
-        credit->unsent_since = now;
-}
-
-/* Whether `at` is in the window of what is here. */
-static bool is_current(const struct credit *credit, tg_ms at)
-{
-    return credit->period > 0 && credit->n > 0 && at >= credit->reset_at - credit->period;
-}
-
-/* If several are returned, the earliest time counts: the least deficit since then is the lowest. */
-static void add_back(struct credit *credit, int64_t units, tg_ms at, tg_ms now)
-{
-    note_unsent(credit, now);
-    bool first = credit->back == 0, same = at == credit->back_at;
-
-    /* The log forgets what it cannot name, and windows what is not theirs any more. */
-    if (!first && !same && credit->by_moment)
-        return;
-    if (!first && credit->period > 0 && at / credit->period != credit->back_at / credit->period) {
-        credit->back = at > credit->back_at ? 0 : credit->back;
-        first = credit->back == 0;
-        if (!first)
-            return;
-    }
-    assert(units > 0);
-    credit->back_at = first ? at : num_min(at, credit->back_at);
-    credit->back = num_add(credit->back, units);
-}
-
 /* ---- what Redis says ---- */
 
 /* How long a limit without a window may be left alone, so that what comes in meanwhile is not lost:
@@ -325,9 +334,11 @@ static tg_ms left_alone(const struct credit *credit, int64_t holders)
 
 static tg_ms refused_for(const struct credit *credit, tg_ms wait, const struct credit_pace *pace)
 {
-    if (credit->slides)
-        return num_max(wait, shorter(pace->worth, num_min(left_alone(credit, pace->holders),
-                                                          horizon_of(credit))));
+    if (credit->slides) {
+        tg_ms again = num_min(left_alone(credit, pace->holders), horizon_of(credit));
+        return num_min(num_max(wait, shorter(pace->worth, again)),
+                       num_max(credit->life, REFUSED_BRIEFLY));
+    }
     if (credit->period > 0)
         return num_min(wait, num_max(REFUSED_BRIEFLY, shorter(pace->worth, REFUSED_LONG)));
     return num_min(num_max(wait, shorter(pace->worth, left_alone(credit, pace->holders))),

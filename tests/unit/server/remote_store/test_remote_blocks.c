@@ -272,6 +272,35 @@ static void what_nobody_asks_for_goes_back(void **state)
     world_close();
 }
 
+/* The first node leases all of a sliding window with one block, spends one unit of it, and its loop
+ * then gets a turn each `turn` ms. The second one was refused meanwhile. */
+static void check_that_the_rest_goes_back(uint64_t stream, tg_ms turn)
+{
+    world_open(2, stream);
+    world_add_limit("sliding_window:limit=90,window=60000,buckets=60", TG_AXIS_RATE, TG_ENFORCE);
+    world.block = 60000;
+    world_die(&world.nodes[0]);
+    assert_true(call_on(0, 1)->allowed);
+    assert_int_equal(world_stats().leased, 90);
+    assert_false(call_on(1, 1)->allowed);
+    for (tg_ms passed = 0; passed < 4000; passed += turn)
+        world_pass(turn);
+    assert_int_equal(get(1, 1, 100), 89);
+    world_close();
+}
+
+static void who_was_refused_gets_what_another_gives_back(void **state)
+{
+    (void)state;
+    check_that_the_rest_goes_back(32, 50);
+}
+
+static void a_block_that_ended_unspent_goes_back(void **state)
+{
+    (void)state;
+    check_that_the_rest_goes_back(33, 2000);
+}
+
 static void set(void *context)
 {
     *(bool *)context = true;
@@ -626,6 +655,8 @@ int main(void)
         cmocka_unit_test(what_was_not_used_of_a_bucket_is_told_to_the_others),
         cmocka_unit_test(what_was_used_beside_the_estimate_is_owed),
         cmocka_unit_test(what_nobody_asks_for_goes_back),
+        cmocka_unit_test(who_was_refused_gets_what_another_gives_back),
+        cmocka_unit_test(a_block_that_ended_unspent_goes_back),
         cmocka_unit_test(a_clean_end_gives_everything_back),
         cmocka_unit_test(a_call_that_is_cancelled_takes_nothing),
         cmocka_unit_test(a_strict_call_that_is_cancelled_is_given_back),
