@@ -66,7 +66,7 @@ release:
 	@cp $(BUILD)/image/*.oci.tar $(BUILD)/deb/*.deb $(BUILD)/wheel/*.whl $(BUILD)/dist/
 	@tools/sign $(BUILD)/dist
 
-# Other people's proxies, and our wheel: what docs/recipes.md is tested with. Caddy is a module of Go.
+# Other people's proxies and clients, and our wheel: what docs/recipes.md is tested with. Caddy and grpc-go are modules of Go.
 RECIPES := $(BUILD)/recipes
 CADDY_VERSION := v2.11.7
 $(RECIPES)/installed: tests/ship/recipes/requirements.txt $(PYTHON_TOOLS)/installed
@@ -80,6 +80,11 @@ $(RECIPES)/caddy:
 	$(call say,go,$@)
 	$(Q)mkdir -p $(@D) && GOBIN=$(abspath $(@D)) go install github.com/caddyserver/caddy/v2/cmd/caddy@$(CADDY_VERSION) \
 	    >$(@D)/go.log 2>&1 || { cat $(@D)/go.log; exit 1; }
+
+$(RECIPES)/grpc_go: $(wildcard tests/ship/recipes/grpc_go/*)
+	$(call say,go,$@)
+	$(Q)mkdir -p $(@D) && go build -C tests/ship/recipes/grpc_go -o $(abspath $@) . >$(@D)/grpc_go.log 2>&1 || \
+	    { cat $(@D)/grpc_go.log; exit 1; }
 
 # Another processor: all of it cross compiled, the tests of the library under qemu, and decisions that are
 # those of this machine's program, to the byte. Debian's libraries for it are unpacked beside what is built, not
@@ -115,8 +120,8 @@ ship-test:
 	@tools/deps build test ship
 	@$(MAKE) VARIANT=ship ship-image
 	@$(MAKE) deb
-	@$(MAKE) $(HELM) $(SITE_TOOLS)/installed $(VALIDATORS)/installed $(RECIPES)/installed $(RECIPES)/caddy
+	@$(MAKE) $(HELM) $(SITE_TOOLS)/installed $(VALIDATORS)/installed $(RECIPES)/installed $(RECIPES)/caddy $(RECIPES)/grpc_go
 	@TEST_TIMEOUT=3600 JOBS=1 tools/run-tests @ship TOLLGATE=$(BUILD)/ship/tollgate IMAGE=$(BUILD)/image \
 	    DEBS=$(BUILD)/deb HELM=$(HELM) VALIDATORS=$(VALIDATORS) SITE_TOOLS=$(SITE_TOOLS) \
-	    RECIPES=$(RECIPES) CADDY=$(RECIPES)/caddy $(wildcard tests/ship/*.sh) tests/tools/chart.sh tests/tools/site.sh tests/tools/manual.sh
+	    RECIPES=$(RECIPES) CADDY=$(RECIPES)/caddy GRPC_GO=$(RECIPES)/grpc_go $(wildcard tests/ship/*.sh) tests/tools/chart.sh tests/tools/site.sh tests/tools/manual.sh
 	@$(MAKE) arm64-test
