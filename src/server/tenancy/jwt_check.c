@@ -6,25 +6,13 @@
 #include "server/tenancy/jwt_check.h"
 
 #include <assert.h>
-#include <openssl/bn.h>
-#include <openssl/ecdsa.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/rsa.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/text/base64url.h"
 #include "lib/core/num.h"
 #include "server/tenancy/jwt_internal.h"
-
-enum { SIGNATURE_MAX = 1024 };
-
-const char *const jwt_algorithm_names[JWT_ALGORITHMS] = {
-    [JWT_RS256] = "RS256", [JWT_RS384] = "RS384", [JWT_RS512] = "RS512",
-    [JWT_PS256] = "PS256", [JWT_PS384] = "PS384", [JWT_PS512] = "PS512",
-    [JWT_ES256] = "ES256", [JWT_ES384] = "ES384", [JWT_EDDSA] = "EdDSA",
-};
 
 const char *jwt_verdict_text(enum jwt_verdict verdict)
 {
@@ -47,33 +35,11 @@ const char *jwt_verdict_text(enum jwt_verdict verdict)
     return texts[verdict];
 }
 
-/* ---- three parts ---- */
-
-struct parts {
-    struct slice header, claims, signature;
-    struct slice is_signed; /* header and claims with the dot between them */
-};
-
-static bool split(struct slice token, struct parts *parts)
-{
-    const char *first = memchr(token.at, '.', token.n);
-    const char *end = token.at + token.n;
-    const char *second = first != NULL ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
-
-    if (second == NULL || memchr(second + 1, '.', (size_t)(end - second - 1)) != NULL)
-        return false;
-    parts->header = (struct slice){token.at, (size_t)(first - token.at)};
-    parts->claims = (struct slice){first + 1, (size_t)(second - first - 1)};
-    parts->signature = (struct slice){second + 1, (size_t)(end - second - 1)};
-    parts->is_signed = (struct slice){token.at, (size_t)(second - token.at)};
-    return true;
-}
-
 bool jwt_has_form(struct slice credential)
 {
-    struct parts parts;
+    struct jwt_parts parts;
 
-    return credential.n > 2 && memcmp(credential.at, "ey", 2) == 0 && split(credential, &parts);
+    return credential.n > 2 && memcmp(credential.at, "ey", 2) == 0 && jwt_split(credential, &parts);
 }
 
 /* Decodes a part into `room` bytes, and begins it as a JSON object. */
@@ -125,84 +91,6 @@ static const struct jwt_key *find_key(const struct jwt_keys *keys, struct json_t
         n++;
     }
     return id.size == 0 && n == 1 ? only : NULL; /* who names no key means the only one */
-}
-
-/* ---- the signature ---- */
-
-static const EVP_MD *digest_of(enum jwt_algorithm algorithm)
-{
-    switch (algorithm) {
-    case JWT_RS384:
-    case JWT_PS384:
-    case JWT_ES384:
-        return EVP_sha384();
-    case JWT_RS512:
-    case JWT_PS512:
-        return EVP_sha512();
-    case JWT_EDDSA:
-        return NULL;
-    default:
-        return EVP_sha256();
-    }
-}
-
-/* The two numbers of a signature on a curve stand one behind the other in a token, and in DER for
- * the library. */
-static bool curve_signature(const uint8_t *bytes, size_t n, size_t number, uint8_t **der,
-                            size_t *der_bytes)
-{
-    ECDSA_SIG *pair = n == 2 * number ? ECDSA_SIG_new() : NULL;
-    BIGNUM *r, *s;
-    int length = -1;
-
-    if (pair == NULL)
-        return false;
-    r = BN_bin2bn(bytes, (int)number, NULL);
-    s = BN_bin2bn(bytes + number, (int)number, NULL);
-    if (r != NULL && s != NULL && ECDSA_SIG_set0(pair, r, s)) {
-        r = s = NULL;
-        length = i2d_ECDSA_SIG(pair, der);
-    }
-    BN_free(r);
-    BN_free(s);
-    ECDSA_SIG_free(pair);
-    *der_bytes = length > 0 ? (size_t)length : 0;
-    return length > 0;
-}
-
-static bool verify(EVP_PKEY *key, enum jwt_algorithm algorithm, struct slice text,
-                   const uint8_t *signature, size_t n)
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    EVP_PKEY_CTX *options; /* the context's */
-    bool salted = algorithm >= JWT_PS256 && algorithm <= JWT_PS512;
-    bool good = context != NULL &&
-                EVP_DigestVerifyInit(context, &options, digest_of(algorithm), NULL, key) > 0;
-
-    if (good && salted)
-        good = EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING) > 0 &&
-               EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST) > 0;
-    good = good && EVP_DigestVerify(context, signature, n, (const uint8_t *)text.at, text.n) == 1;
-    EVP_MD_CTX_free(context);
-    return good;
-}
-
-static bool check_signature(const struct jwt_key *key, enum jwt_algorithm algorithm,
-                            const struct parts *parts)
-{
-    uint8_t bytes[SIGNATURE_MAX];
-    uint8_t *der = NULL;
-    size_t n, der_bytes;
-    bool good;
-
-    if (!base64url_read(parts->signature, bytes, sizeof bytes, &n) || n == 0)
-        return false;
-    if (algorithm != JWT_ES256 && algorithm != JWT_ES384)
-        return verify(key->key, algorithm, parts->is_signed, bytes, n);
-    good = curve_signature(bytes, n, algorithm == JWT_ES256 ? 32 : 48, &der, &der_bytes) &&
-           verify(key->key, algorithm, parts->is_signed, der, der_bytes);
-    OPENSSL_free(der);
-    return good;
 }
 
 /* ---- the claims ---- */
@@ -301,8 +189,8 @@ static enum jwt_verdict judge_claims(const struct jwt_terms *terms, const struct
 
 /* `room` takes the decoded parts, one after the other. */
 static enum jwt_verdict check(const struct jwt_keys *keys, const struct jwt_terms *terms,
-                              struct json_reader *reader, const struct parts *parts, tg_ms wall_now,
-                              char *room, struct jwt_claims *claims)
+                              struct json_reader *reader, const struct jwt_parts *parts,
+                              tg_ms wall_now, char *room, struct jwt_claims *claims)
 {
     const size_t bytes = JWT_BYTES_MAX + JSON_PADDING;
     struct json_text algorithm_name, id, name;
@@ -321,7 +209,7 @@ static enum jwt_verdict check(const struct jwt_keys *keys, const struct jwt_term
     const struct jwt_key *key = find_key(keys, id, (enum jwt_algorithm)algorithm);
     if (key == NULL)
         return JWT_UNKNOWN_KEY;
-    if (!check_signature(key, (enum jwt_algorithm)algorithm, parts))
+    if (!jwt_is_signed_by(parts, (enum jwt_algorithm)algorithm, key->key))
         return JWT_SIGNATURE;
     if (!open_part(parts->claims, reader, room, bytes))
         return JWT_MALFORMED;
@@ -337,11 +225,11 @@ enum jwt_verdict jwt_check(const struct jwt_keys *keys, const struct jwt_terms *
                            struct jwt_claims *claims)
 {
     enum jwt_verdict verdict;
-    struct parts parts;
+    struct jwt_parts parts;
 
     claims->tenant[0] = claims->user[0] = 0;
     claims->expires_at = 0;
-    if (token.n > JWT_BYTES_MAX || !split(token, &parts))
+    if (token.n > JWT_BYTES_MAX || !jwt_split(token, &parts))
         return JWT_MALFORMED;
     char *room = malloc(JWT_BYTES_MAX + JSON_PADDING);
     if (room == NULL)

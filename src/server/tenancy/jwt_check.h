@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "io/sign/jwt.h"
 #include "io/text/json_read.h"
 #include "io/text/slice.h"
 #include "tollgate.h"
@@ -26,21 +27,6 @@ enum {
     JWT_KEYS_MAX = 64,        /* in one document */
     JWT_CLAIM_MAX = 200,      /* bytes of a name that a claim gives */
 };
-
-enum jwt_algorithm {
-    JWT_RS256,
-    JWT_RS384,
-    JWT_RS512,
-    JWT_PS256,
-    JWT_PS384,
-    JWT_PS512,
-    JWT_ES256,
-    JWT_ES384,
-    JWT_EDDSA, /* Ed25519 */
-    JWT_ALGORITHMS,
-};
-
-extern const char *const jwt_algorithm_names[JWT_ALGORITHMS]; /* "RS256" */
 
 struct jwt_keys;
 
