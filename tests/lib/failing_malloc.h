@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 
@@ -83,6 +85,24 @@ void free(void *block)
 {
     live -= block != NULL;
     __libc_free(block);
+}
+
+/* The C library's own call its malloc() by a name that cannot be replaced. */
+char *strndup(const char *text, size_t most)
+{
+    size_t n = strnlen(text, most);
+    char *copy = malloc(n + 1);
+
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
+}
+
+char *strdup(const char *text)
+{
+    return strndup(text, SIZE_MAX);
 }
 
 #endif

@@ -3,6 +3,7 @@
  * The room has two halves on one foundation, and this is the file to read first:
  *
  *     http_server.h: requests that come in      http_client.h: requests that go out
+ *                                               http_fetch.h: one of them, its reply whole
  *     http_listen  http1_server, http1_reply    http_client  out_exchange, out_dial, out_conn
  *                  http2_server, http2_stream                http1_client
  *                                                            http2_client, http2_exchange

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/net/tls.h"
+#include "io/http/http_fetch.h"
 #include "lib/core/problem.h"
+#include "server/upstream/route_origin.h"
 
 enum {
     EACH_MS = 250,
@@ -31,16 +32,13 @@ struct otlp {
     struct trace *trace;
     struct log *log;
     struct net_timer timer;
-    struct http_outbound *out; /* null: none is under way */
-    int status;                /* the status of the collector's reply */
-    int tries;                 /* attempts to send the batch; 0: there is no batch */
-    bool away;                 /* the last one was not taken, and that has been told */
+    struct http_fetch fetch;
+    int tries; /* attempts to send the batch; 0: there is no batch */
+    bool away; /* the last one was not taken, and that has been told */
     char instance[TRACE_INSTANCE_MAX];
     char target[1024];
     struct trace_batch batch;
 };
-
-static const struct http_client_ops otlp_ops;
 
 /* ---- What becomes of a batch --------------------------------------------------------------- */
 
@@ -86,21 +84,13 @@ static void send_batch(struct otlp *otlp)
     const struct http_timeouts timeouts = {.connect = CONNECT_MS, .total = TOTAL_MS};
     struct http_field fields[] = {{SLICE("content-type"), SLICE("application/json")},
                                   {SLICE("user-agent"), SLICE("tollgate")}};
-    struct http_head head = {.method = SLICE("POST"),
-                             .target = slice_of(otlp->target),
-                             .fields = fields,
-                             .n_fields = 2,
-                             .length = (int64_t)otlp->batch.n};
+    struct http_head head = {
+        .method = SLICE("POST"), .target = slice_of(otlp->target), .fields = fields, .n_fields = 2};
 
     otlp->tries++;
-    otlp->status = 0;
-    otlp->out = http_send(otlp->client, otlp->origin, &head, &timeouts, &otlp_ops, otlp);
-    if (otlp->out == NULL) {
+    if (!http_fetch_send(&otlp->fetch, otlp->client, otlp->origin, &head,
+                         (struct slice){otlp->batch.text, otlp->batch.n}, &timeouts))
         not_taken(otlp, true, "no memory");
-        return;
-    }
-    http_outbound_write(otlp->out, (struct slice){otlp->batch.text, otlp->batch.n});
-    http_outbound_finish(otlp->out);
 }
 
 static void otlp_timer_fires(void *arg)
@@ -113,62 +103,24 @@ static void otlp_timer_fires(void *arg)
         net_timer_set(otlp->loop, &otlp->timer, EACH_MS);
 }
 
-static void out_head(struct http_outbound *out, const struct http_head *head)
+/* What the reply's body says is not read: which spans the collector did not like, about which
+ * nothing can be done. */
+static void otlp_on_done(struct http_fetch *fetch)
 {
-    struct otlp *otlp = out->owner;
-
-    otlp->status = head->status;
-}
-
-static void out_data(struct http_outbound *out, struct slice bytes)
-{
-    (void)out; /* which spans it did not like: there is nothing to be done about them */
-    (void)bytes;
-}
-
-static void out_end(struct http_outbound *out)
-{
-    struct otlp *otlp = out->owner;
-    int status = otlp->status;
+    struct otlp *otlp = fetch->owner;
+    int status = fetch->status;
     char why[32];
 
-    otlp->out = NULL;
     snprintf(why, sizeof why, "status %d", status);
-    if (status >= 200 && status < 300)
+    if (!fetch->answered)
+        not_taken(otlp, true, http_why_text(fetch->why));
+    else if (status >= 200 && status < 300)
         taken(otlp);
     else
         not_taken(otlp, status == 429 || (status >= 502 && status <= 504), why);
 }
 
-static void out_failed(struct http_outbound *out, enum http_why why, const char *text)
-{
-    struct otlp *otlp = out->owner;
-
-    (void)text;
-    otlp->out = NULL;
-    not_taken(otlp, true, http_why_text(why));
-}
-
-static const struct http_client_ops otlp_ops = {
-    .head = out_head, .data = out_data, .end = out_end, .failed = out_failed};
-
 /* ---- Life ---------------------------------------------------------------------------------- */
-
-static bool make_origin(struct otlp *otlp, const struct config_url *url, struct tg_problem *problem)
-{
-    struct http_origin_options options;
-    struct tls_context *tls = NULL;
-
-    http_origin_options_init(&options);
-    options.host = url->host;
-    options.port = url->port;
-    if (url->tls && tls_client_new("system", NULL, NULL, &tls, problem))
-        return false;
-    options.tls = tls;
-    enum tg_err err = http_origin_new(&options, &otlp->origin, problem);
-    tls_context_unref(tls);
-    return err == TG_OK;
-}
 
 /* Tells processes apart that send to one collector; of the host's name, what needs no escaping. */
 static void name_instance(char name[TRACE_INSTANCE_MAX])
@@ -200,7 +152,9 @@ bool otlp_new(const struct otlp_options *options, struct otlp **made, struct tg_
     name_instance(otlp->instance);
     snprintf(otlp->target, sizeof otlp->target, "%s", bare ? "/v1/traces" : url->path);
     net_timer_init(&otlp->timer, otlp_timer_fires, otlp);
-    if (!make_origin(otlp, url, problem)) {
+    http_fetch_init(&otlp->fetch, otlp_on_done, otlp, NULL, 0);
+    if (!route_origin_new(url, (struct route_trust){.ca = "system"}, NULL, HTTP2_NEVER,
+                          &otlp->origin, problem)) {
         free(otlp);
         return false;
     }
@@ -213,8 +167,7 @@ void otlp_free(struct otlp *otlp)
 {
     if (otlp == NULL)
         return;
-    if (otlp->out != NULL)
-        http_outbound_cancel(otlp->out);
+    http_fetch_cancel(&otlp->fetch);
     if (otlp->tries > 0)
         trace_batch_lost(otlp->trace, &otlp->batch);
     net_timer_stop(otlp->loop, &otlp->timer);

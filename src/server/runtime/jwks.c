@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/http/http_client.h"
+#include "io/http/http_fetch.h"
 #include "io/net/loop.h"
-#include "io/net/tls.h"
 #include "lib/core/problem.h"
 #include "server/obs/log.h"
+#include "server/upstream/route_origin.h"
 
 enum {
     DOCUMENT_MAX = 256 << 10,
@@ -48,11 +48,9 @@ struct jwks {
     char issuer[160];           /* whose they are */
     char settings[1024];        /* by which they are fetched; empty: they are not */
     struct json_reader *reader;
-    struct http_outbound *out; /* null: nothing is under way */
+    struct http_fetch fetch;
     tg_ms next_at;
-    int status;
     bool away; /* the last attempt came to nothing, and that has been told */
-    size_t n;
     char document[DOCUMENT_MAX];
 };
 
@@ -165,7 +163,7 @@ static void take_document(struct jwks *keys)
         came_to_nothing(keys, "no memory");
         return;
     }
-    if (jwt_keys_read((struct slice){keys->document, keys->n}, keys->reader, &set->keys,
+    if (jwt_keys_read((struct slice){keys->document, keys->fetch.n}, keys->reader, &set->keys,
                       &problem) != TG_OK) {
         free(set);
         came_to_nothing(keys, problem.text);
@@ -180,54 +178,24 @@ static void take_document(struct jwks *keys)
 
 /* ---- one exchange ---- */
 
-static void jwks_on_head(struct http_outbound *out, const struct http_head *head)
+static void jwks_on_done(struct http_fetch *fetch)
 {
-    struct jwks *keys = out->owner;
+    struct jwks *keys = fetch->owner;
+    char why[200];
 
-    keys->status = head->status;
-}
-
-static void jwks_on_data(struct http_outbound *out, struct slice bytes)
-{
-    struct jwks *keys = out->owner;
-    size_t room = DOCUMENT_MAX - keys->n;
-    size_t n = bytes.n <= room ? bytes.n : room;
-
-    memcpy(keys->document + keys->n, bytes.at, n);
-    keys->n += n;
-    if (n < bytes.n)
-        keys->status = 0; /* too long: whatever it says, it is not taken */
-}
-
-static void jwks_on_end(struct http_outbound *out)
-{
-    struct jwks *keys = out->owner;
-    char why[64];
-
-    keys->out = NULL;
-    if (keys->status == 200) {
+    if (fetch->answered && fetch->status == 200 && !fetch->too_long) {
         take_document(keys);
         return;
     }
-    if (keys->status == 0)
+    if (!fetch->answered)
+        snprintf(why, sizeof why, "%.190s",
+                 fetch->text[0] ? fetch->text : http_why_text(fetch->why));
+    else if (fetch->too_long)
         snprintf(why, sizeof why, "the document has more than %d bytes", DOCUMENT_MAX);
     else
-        snprintf(why, sizeof why, "status %d", keys->status);
+        snprintf(why, sizeof why, "status %d", fetch->status);
     came_to_nothing(keys, why);
 }
-
-static void jwks_on_failed(struct http_outbound *out, enum http_why why, const char *text)
-{
-    struct jwks *keys = out->owner;
-    char all[200];
-
-    keys->out = NULL;
-    snprintf(all, sizeof all, "%.190s", text != NULL && text[0] ? text : http_why_text(why));
-    came_to_nothing(keys, all);
-}
-
-static const struct http_client_ops OPS = {
-    .head = jwks_on_head, .data = jwks_on_data, .end = jwks_on_end, .failed = jwks_on_failed};
 
 static void jwks_fetch(struct jwks *keys, struct http_client *client, const struct config_url *url)
 {
@@ -242,31 +210,12 @@ static void jwks_fetch(struct jwks *keys, struct http_client *client, const stru
     keys->wanted = false;
     keys->asked_at = net_loop_now(keys->loop);
     pthread_mutex_unlock(&keys->lock);
-    keys->n = 0;
-    keys->status = 0;
-    keys->out = http_send(client, keys->origin, &head, &TIMEOUTS, &OPS, keys);
-    if (keys->out == NULL)
+    if (!http_fetch_send(&keys->fetch, client, keys->origin, &head, (struct slice){"", 0},
+                         &TIMEOUTS))
         came_to_nothing(keys, "no memory");
 }
 
 /* ---- life ---- */
-
-static bool jwks_make_origin(struct jwks *keys, const struct config_callers_jwt *config,
-                             struct tg_problem *problem)
-{
-    struct http_origin_options options;
-    struct tls_context *tls = NULL;
-
-    http_origin_options_init(&options);
-    options.host = config->jwks.host;
-    options.port = config->jwks.port;
-    if (config->jwks.tls && tls_client_new(config->ca, NULL, NULL, &tls, problem))
-        return false;
-    options.tls = tls;
-    enum tg_err err = http_origin_new(&options, &keys->origin, problem);
-    tls_context_unref(tls);
-    return err == TG_OK;
-}
 
 static bool wants_fetch(struct jwks *keys, tg_ms now)
 {
@@ -291,9 +240,7 @@ static void jwks_follow(struct jwks *keys, const struct config_callers_jwt *conf
     }
     if (strcmp(settings, keys->settings) == 0)
         return;
-    if (keys->out != NULL)
-        http_outbound_cancel(keys->out);
-    keys->out = NULL;
+    http_fetch_cancel(&keys->fetch);
     http_origin_unref(keys->origin);
     keys->origin = NULL;
     if (strcmp(url, keys->url) != 0 ||
@@ -319,9 +266,11 @@ void jwks_tick(struct jwks *keys, const struct jwks_surroundings *of)
         replace(keys, NULL, now);
         keys->next_at = now;
     }
-    if (keys->settings[0] == '\0' || keys->out != NULL)
+    if (keys->settings[0] == '\0' || http_fetch_is_busy(&keys->fetch))
         return;
-    if (keys->origin == NULL && now >= keys->next_at && !jwks_make_origin(keys, config, &problem)) {
+    if (keys->origin == NULL && now >= keys->next_at &&
+        !route_origin_new(&config->jwks, (struct route_trust){.ca = config->ca}, NULL, HTTP2_NEVER,
+                          &keys->origin, &problem)) {
         came_to_nothing(keys, problem.text);
         return;
     }
@@ -335,16 +284,16 @@ struct jwks *jwks_new(void)
 {
     struct jwks *keys = calloc(1, sizeof *keys);
 
-    if (keys != NULL)
-        pthread_mutex_init(&keys->lock, NULL);
+    if (keys == NULL)
+        return NULL;
+    pthread_mutex_init(&keys->lock, NULL);
+    http_fetch_init(&keys->fetch, jwks_on_done, keys, keys->document, sizeof keys->document);
     return keys;
 }
 
 void jwks_stop(struct jwks *keys)
 {
-    if (keys->out != NULL)
-        http_outbound_cancel(keys->out);
-    keys->out = NULL;
+    http_fetch_cancel(&keys->fetch);
     http_origin_unref(keys->origin);
     keys->origin = NULL;
 }
@@ -353,7 +302,7 @@ void jwks_free(struct jwks *keys)
 {
     if (keys == NULL)
         return;
-    assert(keys->out == NULL);
+    assert(!http_fetch_is_busy(&keys->fetch));
     if (keys->newest != NULL)
         give_back(keys, keys->newest);
     json_reader_free(keys->reader);

@@ -49,7 +49,6 @@ static void key_probe_finish(struct key_probe *probe, enum tg_probe_result resul
     struct control *control = probe->control;
 
     assert(control_is_mine(control));
-    probe->out = NULL;
     if (control->port != NULL && result != TG_PROBE_UNCLEAR)
         tell_gateways(control, &probe->probe, result == TG_PROBE_BAD);
     uint64_t number = recorder_enter(control->gateway->recorder);
@@ -58,39 +57,15 @@ static void key_probe_finish(struct key_probe *probe, enum tg_probe_result resul
     record_probe(control, number, "probed", WORDS[result]);
 }
 
-static void on_head(struct http_outbound *out, const struct http_head *head)
+static void key_probe_on_done(struct http_fetch *fetch)
 {
-    struct key_probe *probe = out->owner;
+    bool bad = fetch->status == 401 || fetch->status == 403;
 
-    probe->status = head->status;
+    key_probe_finish(fetch->owner, !fetch->answered      ? TG_PROBE_UNCLEAR
+                                   : bad                 ? TG_PROBE_BAD
+                                   : fetch->status < 500 ? TG_PROBE_GOOD
+                                                         : TG_PROBE_UNCLEAR);
 }
-
-static void key_probe_on_data(struct http_outbound *out, struct slice bytes)
-{
-    (void)out;
-    (void)bytes;
-}
-
-static void on_end(struct http_outbound *out)
-{
-    struct key_probe *probe = out->owner;
-    assert(probe->status != 0); /* the head comes before the end */
-    bool bad = probe->status == 401 || probe->status == 403;
-
-    key_probe_finish(probe, bad                   ? TG_PROBE_BAD
-                            : probe->status < 500 ? TG_PROBE_GOOD
-                                                  : TG_PROBE_UNCLEAR);
-}
-
-static void on_failed(struct http_outbound *out, enum http_why why, const char *text)
-{
-    (void)why;
-    (void)text;
-    key_probe_finish(out->owner, TG_PROBE_UNCLEAR);
-}
-
-static const struct http_client_ops OPS = {
-    .head = on_head, .data = key_probe_on_data, .end = on_end, .failed = on_failed};
 
 static const struct provider *find_provider(const struct generation *generation, const char *name)
 {
@@ -128,22 +103,23 @@ static bool send_probe(struct key_probe *probe, const struct provider *provider)
                              .target = {target, (size_t)n},
                              .fields = fields.list,
                              .n_fields = fields.n};
-    probe->status = 0;
-    probe->out =
-        http_send(probe->control->client, owner->place->origin, &head, &TIMEOUTS, &OPS, probe);
+    bool sent = http_fetch_send(&probe->fetch, probe->control->client, owner->place->origin, &head,
+                                (struct slice){"", 0}, &TIMEOUTS);
     OPENSSL_cleanse(credential, sizeof credential);
-    return probe->out != NULL;
+    return sent;
 }
 
 void key_probe_init(struct key_probe *probe)
 {
     memset(probe, 0, sizeof *probe);
+    http_fetch_init(&probe->fetch, key_probe_on_done, probe, NULL, 0);
 }
 
 void key_probe_tick(struct key_probe *probe, struct control *control)
 {
     probe->control = control;
-    if (probe->out || tg_keyring_next_deadline(control->gateway->ring) > control_now(control))
+    if (http_fetch_is_busy(&probe->fetch) ||
+        tg_keyring_next_deadline(control->gateway->ring) > control_now(control))
         return;
     uint64_t number = recorder_enter(control->gateway->recorder);
     bool due = tg_keyring_next_probe(control->gateway->ring, control_now(control), &probe->probe);
@@ -162,7 +138,5 @@ void key_probe_tick(struct key_probe *probe, struct control *control)
 
 void key_probe_fini(struct key_probe *probe)
 {
-    if (probe->out)
-        http_outbound_cancel(probe->out);
-    probe->out = NULL;
+    http_fetch_cancel(&probe->fetch);
 }

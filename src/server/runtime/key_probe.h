@@ -8,7 +8,7 @@
 #ifndef TG_RUNTIME_KEY_PROBE_H
 #define TG_RUNTIME_KEY_PROBE_H
 
-#include "io/http/http_client.h"
+#include "io/http/http_fetch.h"
 #include "tollgate.h"
 
 struct control;
@@ -16,9 +16,8 @@ struct control;
 /* One key is tried at a time. */
 struct key_probe {
     struct control *control;
-    struct http_outbound *out; /* null: none is under way */
-    struct tg_probe probe;     /* the key that is being tried */
-    int status;                /* status code of the reply; 0: none yet */
+    struct http_fetch fetch;
+    struct tg_probe probe; /* the key that is being tried */
 };
 
 void key_probe_init(struct key_probe *probe);

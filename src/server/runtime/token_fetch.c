@@ -54,8 +54,8 @@ static bool read_answer(const struct access_fetch *fetch, struct answer *answer)
     memset(answer, 0, sizeof *answer);
     if (json == NULL)
         return false;
-    if (json_begin(json, fetch->reply, fetch->n, fetch->n, &value) && value.kind == JSON_OBJECT &&
-        json_enter(json))
+    if (json_begin(json, fetch->reply, fetch->fetch.n, fetch->fetch.n, &value) &&
+        value.kind == JSON_OBJECT && json_enter(json))
         while (json_next(json, &key, &value)) {
             bool text = value.kind == JSON_STRING;
             if (text && json_text_is(key, "access_token") &&
@@ -96,67 +96,40 @@ static void token_fetch_fail(struct access_token *token, const char *why)
     access_token_failed(token, net_loop_now(fetch->control->loop));
 }
 
-static void token_fetch_finish(struct access_token *token)
+static void token_fetch_on_answer(struct access_token *token)
 {
     struct access_fetch *fetch = access_token_fetch(token);
+    int status = fetch->fetch.status;
     struct answer answer;
     char why[320];
 
-    fetch->out = NULL;
     bool good = read_answer(fetch, &answer);
-    if (fetch->status == 200 && good && is_sendable(&answer) && answer.expires_s >= LEAST_S) {
+    if (status == 200 && good && is_sendable(&answer) && answer.expires_s >= LEAST_S) {
         access_token_set(token, (struct slice){answer.text, answer.n},
                          net_loop_now(fetch->control->loop),
                          (answer.expires_s < 2 * LIFE_S ? answer.expires_s : 2 * LIFE_S) * 1000);
     } else {
-        snprintf(why, sizeof why, "%.60s answered %d%s%s%s%s", fetch->audience, fetch->status,
+        snprintf(why, sizeof why, "%.60s answered %d%s%s%s%s", fetch->audience, status,
                  answer.error[0] != '\0' ? ": " : "", answer.error,
                  answer.description[0] != '\0' ? ": " : "", answer.description);
-        token_fetch_fail(token, fetch->status == 200 ? "the answer has no usable token" : why);
+        token_fetch_fail(token, status == 200 ? "the answer has no usable token" : why);
     }
     OPENSSL_cleanse(&answer, sizeof answer);
-    OPENSSL_cleanse(fetch->reply, fetch->n);
-    fetch->n = 0;
+    OPENSSL_cleanse(fetch->reply, fetch->fetch.n);
 }
 
-/* ---- The exchange ---- */
-
-static void token_fetch_on_head(struct http_outbound *out, const struct http_head *head)
+static void token_fetch_on_done(struct http_fetch *fetch)
 {
-    access_token_fetch(out->owner)->status = head->status;
-}
-
-static void token_fetch_on_data(struct http_outbound *out, struct slice bytes)
-{
-    struct access_fetch *fetch = access_token_fetch(out->owner);
-    size_t room = sizeof fetch->reply - fetch->n;
-
-    if (bytes.n > room) /* it cannot be read as it is, then */
-        bytes.n = room;
-    memcpy(fetch->reply + fetch->n, bytes.at, bytes.n);
-    fetch->n += bytes.n;
-}
-
-static void token_fetch_on_end(struct http_outbound *out)
-{
-    token_fetch_finish(out->owner);
-}
-
-static void token_fetch_on_failed(struct http_outbound *out, enum http_why why, const char *text)
-{
-    struct access_token *token = out->owner;
     char cause[256];
 
-    access_token_fetch(token)->out = NULL;
-    snprintf(cause, sizeof cause, "%s%s%s", http_why_text(why), text != NULL ? ": " : "",
-             text != NULL ? text : "");
-    token_fetch_fail(token, cause);
+    if (fetch->answered) {
+        token_fetch_on_answer(fetch->owner);
+        return;
+    }
+    snprintf(cause, sizeof cause, "%s%s%s", http_why_text(fetch->why),
+             fetch->text[0] != '\0' ? ": " : "", fetch->text);
+    token_fetch_fail(fetch->owner, cause);
 }
-
-static const struct http_client_ops OPS = {.head = token_fetch_on_head,
-                                           .data = token_fetch_on_data,
-                                           .end = token_fetch_on_end,
-                                           .failed = token_fetch_on_failed};
 
 /* ---- The request ---- */
 
@@ -216,23 +189,20 @@ static void token_fetch_send(struct control *control, struct access_token *token
     };
     struct text_out form = {0};
 
+    bool sent = false;
+
     fetch->control = control;
-    fetch->status = 0;
-    fetch->n = 0;
+    http_fetch_init(&fetch->fetch, token_fetch_on_done, token, fetch->reply, sizeof fetch->reply);
     if (write_form(fetch, wall / 1000, &form)) {
         struct http_head head = {.method = SLICE("POST"),
                                  .target = slice_of(fetch->path),
                                  .fields = fields,
-                                 .n_fields = sizeof fields / sizeof fields[0],
-                                 .length = (int64_t)form.size};
-        fetch->out = http_send(control->client, fetch->origin, &head, &TIMEOUTS, &OPS, token);
+                                 .n_fields = sizeof fields / sizeof fields[0]};
+        sent = http_fetch_send(&fetch->fetch, control->client, fetch->origin, &head,
+                               text_out_written(&form), &TIMEOUTS);
     }
-    if (fetch->out != NULL) {
-        http_outbound_write(fetch->out, text_out_written(&form));
-        http_outbound_finish(fetch->out);
-    } else {
+    if (!sent)
         token_fetch_fail(token, "the request for it could not be made");
-    }
     if (form.bytes != NULL)
         OPENSSL_cleanse(form.bytes, form.capacity);
     text_out_fini(&form);
@@ -259,11 +229,8 @@ void token_fetch_stop(struct control *control)
     LIST_FOREACH(generation, &control->gateway->generations, link) {
         for (size_t i = 0; i < generation->n_places; i++) {
             struct access_token *token = generation->places[i].token;
-            struct access_fetch *fetch = token != NULL ? access_token_fetch(token) : NULL;
-            if (fetch != NULL && fetch->out != NULL)
-                http_outbound_cancel(fetch->out);
-            if (fetch != NULL)
-                fetch->out = NULL;
+            if (token != NULL)
+                http_fetch_cancel(&access_token_fetch(token)->fetch);
         }
     }
 }

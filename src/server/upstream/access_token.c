@@ -59,8 +59,7 @@ static void access_token_free(struct access_token *token)
     struct access_fetch *fetch = &token->fetch;
 
     assert(LIST_EMPTY(&token->waits));
-    if (fetch->out != NULL)
-        http_outbound_cancel(fetch->out);
+    http_fetch_cancel(&fetch->fetch);
     http_origin_unref(fetch->origin);
     wipe(token->text, token->n);
     wipe(fetch->private_key, fetch->private_key_n);
@@ -226,7 +225,7 @@ bool access_token_is_due(struct access_token *token, tg_ms now)
     pthread_mutex_lock(&token->lock);
     bool due = (token->text == NULL || now >= token->renew_at) && now >= token->retry_at;
     pthread_mutex_unlock(&token->lock);
-    return due && token->fetch.out == NULL;
+    return due && !http_fetch_is_busy(&token->fetch.fetch);
 }
 
 static void wake_all(struct access_token *token)

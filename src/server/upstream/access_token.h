@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "io/http/http_client.h"
+#include "io/http/http_fetch.h"
 #include "io/net/loop.h"
 #include "server/config/config.h"
 
@@ -78,11 +78,9 @@ void access_token_failed(struct access_token *token, tg_ms now);
 
 /* What token_fetch.c keeps here. */
 struct access_fetch {
-    struct http_outbound *out; /* null: none is on its way */
+    struct http_fetch fetch;
     struct http_origin *origin;
     struct control *control;
-    int status;
-    size_t n;
     char reply[16 * 1024];
     char who[160]; /* "provider/key" */
     char *path, *audience, *email, *key_id, *private_key;
