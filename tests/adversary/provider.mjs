@@ -37,6 +37,11 @@ const TICK_MS = 10;
 const TICK_MOST_MS = 50;
 const WORD = 'tok ';
 
+/* OpenAI's words for a call of more tokens than the account has for a minute. */
+const TOO_LARGE =
+    'Request too large for gpt-4.1 in organization org-1 on tokens per min (TPM): Limit 30000, ' +
+    'Requested 36278. The input or output tokens must be reduced in order to run successfully.';
+
 let tenants, budgets, ended, over, state, number, tried;
 
 function reset(limits = {}) {
@@ -329,7 +334,7 @@ const idHeaders = (call) => ({ 'x-request-id': call.id, 'request-id': call.id })
 function fail(response, status, message) {
     response.writeHead(status, {
         'content-type': 'application/json',
-        ...(status === 429 && { 'retry-after-ms': '1' }),
+        ...(status === 429 && message !== TOO_LARGE && { 'retry-after-ms': '1' }),
     });
     response.end(JSON.stringify({ type: 'error', error: { type: 'error', message } }));
 }
@@ -397,6 +402,7 @@ function begin(request, response, text) {
         plan = JSON.parse(request.headers['x-adv-plan'] ?? '{}');
         if (plan.fail === '500') throw new Refused(500, 'it fails');
         if (plan.fail === '429') throw new Refused(429, 'slow down');
+        if (plan.fail === 'too large') throw new Refused(429, TOO_LARGE);
         if (/once/.test(plan.fail ?? '')) {
             const again = tried.has(traceOf(request));
             tried.add(traceOf(request));

@@ -155,6 +155,16 @@ export const ATTACKS = {
         loops(run, 8, () =>
             call(run, 'rich', chat('oa-mini', { max_tokens: 5 }, { plan: { fail: '500' } })),
         ),
+    /* 20: what a provider fails at for one tenant alone, of the model that others use */
+    'calls at which their model fails': (run) =>
+        loops(run, 8, () =>
+            call(run, 'rich', chat('oa-flat', { max_tokens: 5 }, { plan: { fail: '500' } })),
+        ),
+    /* 21: what a provider has no room for at any time */
+    'calls that are too large for the provider': (run) =>
+        loops(run, 8, () =>
+            call(run, 'rich', chat('oa-flat', { max_tokens: 5 }, { plan: { fail: 'too large' } })),
+        ),
     /* 12: places for connections */
     'connections that are silent': (run) =>
         /* Some have once asked for something, with a key or without, and stay. */

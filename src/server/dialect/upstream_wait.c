@@ -12,6 +12,7 @@
 #include "server/dialect/upstream_wait.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "lib/budget/civil.h"
 #include "lib/core/num.h"
@@ -315,7 +316,10 @@ tg_ms upstream_wait(const struct http_field *fields, size_t n, tg_ms now)
     return num_add(now, num_max(UPSTREAM_WAIT_MIN, num_min(wait, UPSTREAM_WAIT_MAX)));
 }
 
-/* ---- Quota that no wait brings back ---------------------------------------------------------- */
+/* ---- What no wait brings back ---------------------------------------------------------------- */
+
+/* Whether a text member of an error says what is looked for. */
+typedef bool error_says(struct json_text key, struct json_text text);
 
 static bool is_exhausted_word(struct json_text word)
 {
@@ -330,46 +334,68 @@ static bool is_exhausted_word(struct json_text word)
     return false;
 }
 
-/* Anthropic has no code for this. */
-static bool is_exhausted_message(struct json_text message)
+static bool begins_with(struct json_text text, const char *words)
 {
-    static const char words[] = "Your credit balance is too low";
+    size_t n = strlen(words);
 
-    return message.size >= sizeof words - 1 && memcmp(message.bytes, words, sizeof words - 1) == 0;
+    return text.size >= n && memcmp(text.bytes, words, n) == 0;
 }
 
-static bool read_error(struct json_reader *reader)
+/* Anthropic has no code for this. */
+static bool says_exhausted(struct json_text key, struct json_text text)
+{
+    if (json_text_is(key, "code") || json_text_is(key, "type"))
+        return is_exhausted_word(text);
+    return json_text_is(key, "message") && begins_with(text, "Your credit balance is too low");
+}
+
+/* Nobody has a code for this: OpenAI's words, and Anthropic's. */
+static bool says_too_large(struct json_text key, struct json_text text)
+{
+    return json_text_is(key, "message") &&
+           (begins_with(text, "Request too large for ") ||
+            begins_with(text, "Extra usage is required for long context requests"));
+}
+
+static bool read_error(struct json_reader *reader, error_says *says)
 {
     struct json_text key;
     struct json_value value;
-    bool exhausted = false;
+    bool said = false;
 
     if (!json_enter(reader))
         return false;
     while (json_next(reader, &key, &value))
-        if (value.kind == JSON_STRING) {
-            if (json_text_is(key, "code") || json_text_is(key, "type"))
-                exhausted |= is_exhausted_word(value.string);
-            else if (json_text_is(key, "message"))
-                exhausted |= is_exhausted_message(value.string);
-        }
-    return exhausted;
+        if (value.kind == JSON_STRING)
+            said |= says(key, value.string);
+    return said;
 }
 
-bool upstream_quota_exhausted(struct json_reader *reader, const char *body, size_t n,
-                              size_t readable)
+static bool body_says(struct json_reader *reader, const char *body, size_t n, size_t readable,
+                      error_says *says)
 {
     struct json_text key;
     struct json_value value;
-    bool exhausted = false;
+    bool said = false;
 
     if (!json_begin(reader, body, n, readable, &value) || value.kind != JSON_OBJECT ||
         !json_enter(reader))
         return false;
     while (json_next(reader, &key, &value))
         if (json_text_is(key, "error") && value.kind == JSON_OBJECT)
-            exhausted |= read_error(reader);
-    return json_end(reader) && exhausted;
+            said |= read_error(reader, says);
+    return json_end(reader) && said;
+}
+
+bool upstream_quota_exhausted(struct json_reader *reader, const char *body, size_t n,
+                              size_t readable)
+{
+    return body_says(reader, body, n, readable, says_exhausted);
+}
+
+bool upstream_too_large(struct json_reader *reader, const char *body, size_t n, size_t readable)
+{
+    return body_says(reader, body, n, readable, says_too_large);
 }
 
 bool upstream_room(const struct http_field *fields, size_t n, tg_ms now, int64_t *room,

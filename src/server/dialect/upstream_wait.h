@@ -31,4 +31,8 @@ tg_ms upstream_date(struct slice text, tg_ms now);
 bool upstream_quota_exhausted(struct json_reader *reader, const char *body, size_t n,
                               size_t readable);
 
+/* Whether the body of a 429 says that the call is too large for the account's limits, which no wait
+ * will cure either, and which says nothing about other calls. */
+bool upstream_too_large(struct json_reader *reader, const char *body, size_t n, size_t readable);
+
 #endif

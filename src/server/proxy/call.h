@@ -228,6 +228,7 @@ enum call_verdict {
 enum call_failure {
     FAILURE_NONE,
     FAILURE_LIMITED,     /* 429, or a rate limit within a 200 */
+    FAILURE_LARGE,       /* a 429 that no wait cures: the account takes no call of this size */
     FAILURE_CREDENTIALS, /* 401, 403 */
     FAILURE_SERVER,      /* 5xx, 408, or an error within a 200 that may pass */
     FAILURE_NETWORK,     /* no connection, or it broke */
@@ -785,6 +786,12 @@ static inline struct provider *call_provider(const struct call *call)
     if (call->objects.home != NULL)
         return call->objects.home;
     return &call->generation->providers[call->passthrough->provider];
+}
+
+/* Whose keys serve the call. */
+static inline struct tg_pool *call_pool(const struct call *call)
+{
+    return call->route != NULL ? call->route->pool : call_provider(call)->pool;
 }
 
 /* Whether a passthrough has a price: what only reads, deletes or cancels has none. */

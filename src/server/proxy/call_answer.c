@@ -182,6 +182,8 @@ enum tg_key_outcome call_answer_outcome(enum call_failure failure)
     switch (failure) {
     case FAILURE_LIMITED:
         return TG_KEY_LIMITED;
+    case FAILURE_LARGE:
+        return TG_KEY_REJECTED;
     case FAILURE_CREDENTIALS:
         return TG_KEY_REFUSED;
     default:
@@ -220,11 +222,13 @@ static void tell_room(struct call *call, int64_t room, tg_ms until, tg_ms now)
 static void state_room(struct call *call, const struct http_head *from)
 {
     const struct attempt *attempt = &call->attempt;
-    const struct config_model *model = call->route->config;
-    size_t keys = model->n_keys > 0 ? model->n_keys : call->route->provider->config->n_keys;
     tg_ms now = call_now(call), wall = call_wall(call), until;
     int64_t room;
 
+    if (call->slot.state != ADMISSION_ADMITTED)
+        return;
+    const struct config_model *model = call->route->config;
+    size_t keys = model->n_keys > 0 ? model->n_keys : call->route->provider->config->n_keys;
     if (attempt->status == 529 || attempt->status == 503 || (attempt->status == 429 && keys == 1)) {
         if (attempt->cool_until > now)
             tell_room(call, -1, attempt->cool_until, now);
@@ -249,7 +253,7 @@ void call_answer_head(struct call *call, const struct http_head *from)
     /* Their dates are the wall clock's, and keys go by the steady one. */
     tg_ms until = upstream_wait(from->fields, from->n_fields, call_wall(call));
     attempt->cool_until = until > 0 ? until - call_wall(call) + call_now(call) : 0;
-    if (call->slot.state == ADMISSION_ADMITTED)
+    if (attempt->status != 429) /* its body says what is limited */
         state_room(call, from);
     call->held_n = 0;
     call->held_foreign = call->translation != NULL;
@@ -400,7 +404,8 @@ bool call_answer_held(struct call *call)
 }
 
 /* Waiting does not bring back money: such a key is out for as long as a provider may ask for. There
- * are providers that say so by a 400, which is otherwise the call's own fault. */
+ * are providers that say so by a 400, which is otherwise the call's own fault. A 429 may be that,
+ * too: then no other call has to stay away from the key. */
 static enum call_failure judge_held(struct call *call)
 {
     struct attempt *attempt = &call->attempt;
@@ -409,9 +414,15 @@ static enum call_failure judge_held(struct call *call)
                  (may_be && upstream_quota_exhausted(call->worker->reader, call->held, call->held_n,
                                                      call->held_n));
 
-    if (!broke)
+    if (broke) {
+        attempt->cool_until = call_now(call) + UPSTREAM_WAIT_MAX;
+        return FAILURE_LIMITED;
+    }
+    if (attempt->status != 429)
         return failure_of(attempt->status);
-    attempt->cool_until = call_now(call) + UPSTREAM_WAIT_MAX;
+    if (upstream_too_large(call->worker->reader, call->held, call->held_n, call->held_n))
+        return FAILURE_LARGE;
+    state_room(call, attempt->head);
     return FAILURE_LIMITED;
 }
 

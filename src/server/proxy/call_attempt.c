@@ -9,9 +9,9 @@
  * the next fallback; all within the caller's deadline, and retries within the route's number of
  * them and the retry budget of the tenant. Before each retry the call pauses, for 50 to 200 ms at
  * first and twice as long each time; only a failure that is the key's own (it is limited, or turned
- * away) needs no pause where another key can serve. A key that was turned away is not tried again
- * for this call, and one that is cooling cannot serve: where no key can by the end of the pause,
- * nobody is kept waiting for it.
+ * away) needs no pause where another key can serve. A key that was turned away, or whose account is
+ * too small for the call, is not tried again for this call, and one that is cooling cannot serve:
+ * where no key can by the end of the pause, nobody is kept waiting for it.
  *
  * Nothing is tried again once a byte of a reply has gone to the client, nor when a reply that comes
  * whole was too long in coming: the provider may still be writing it, and would write and bill
@@ -47,11 +47,6 @@ static void affinity_of(const struct call *call, struct tg_key_call *key)
     }
 }
 
-static struct tg_pool *pool_of(const struct call *call)
-{
-    return call->route ? call->route->pool : call_provider(call)->pool;
-}
-
 /* The first `n` of the keys that were tried are not to be taken. */
 static void avoid_tried(const struct call *call, size_t n, struct tg_key_call *key)
 {
@@ -70,7 +65,7 @@ static struct tg_key_answer peek_keys(struct call *call, size_t n)
     key.tokens = call->attempt.tokens;
     avoid_tried(call, n, &key);
     uint64_t number = call_record_enter(call);
-    tg_pool_peek(pool_of(call), &key, call_now(call), &answer);
+    tg_pool_peek(call_pool(call), &key, call_now(call), &answer);
     call_record_key(call, number, &key, &answer, true);
     return answer;
 }
@@ -86,6 +81,10 @@ static void answer_failure(struct call *call, enum call_failure failure)
     case FAILURE_LIMITED:
         refusal_init(&why, REPLY_KEYS_COOLING, NULL);
         why.retry_after_ms = peek_keys(call, 0).retry_after_ms;
+        break;
+    case FAILURE_LARGE:
+        refusal_init(&why, REPLY_REQUEST_EXCEEDS_LIMIT,
+                     "the provider's limits have no room for a call of this size at any time");
         break;
     case FAILURE_CREDENTIALS:
         refusal_init(&why, REPLY_UPSTREAM_CREDENTIALS, NULL);
@@ -192,7 +191,7 @@ static void acquire_key_once(struct call *call, struct tg_key_call *key,
 {
     avoid_tried(call, call->n_tried, key);
     uint64_t number = call_record_enter(call);
-    tg_pool_acquire(pool_of(call), key, call_now(call), answer);
+    tg_pool_acquire(call_pool(call), key, call_now(call), answer);
     call_record_key(call, number, key, answer, false);
 }
 
@@ -328,7 +327,7 @@ static void note_tried(struct call *call, enum call_failure failure)
     if (call->n_tried == CALL_TRIED_MAX)
         call->n_tried = call->n_refused;
     call->tried[call->n_tried++] = call->last_key;
-    if (failure != FAILURE_CREDENTIALS)
+    if (failure != FAILURE_CREDENTIALS && failure != FAILURE_LARGE)
         return;
     call->tried[call->n_tried - 1] = call->tried[call->n_refused];
     call->tried[call->n_refused++] = call->last_key;
@@ -348,7 +347,8 @@ static tg_ms pause_before_retry(struct call *call, enum call_failure failure)
     unsigned doublings = call->route_attempts - 1;
 
     assert(call->route_attempts > 0);
-    if ((failure == FAILURE_LIMITED || failure == FAILURE_CREDENTIALS) &&
+    if ((failure == FAILURE_LIMITED || failure == FAILURE_LARGE ||
+         failure == FAILURE_CREDENTIALS) &&
         peek_keys(call, call->n_tried).retry_after_ms == 0)
         return 1;
     return (tg_ms)random_between(&call->worker->random, PAUSE_MIN, PAUSE_MAX)

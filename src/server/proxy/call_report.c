@@ -15,6 +15,8 @@ const char *call_failure_name(enum call_failure failure)
     switch (failure) {
     case FAILURE_LIMITED:
         return "limited";
+    case FAILURE_LARGE:
+        return "too_large";
     case FAILURE_CREDENTIALS:
         return "credentials";
     case FAILURE_SERVER:

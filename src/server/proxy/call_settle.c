@@ -83,6 +83,25 @@ static void settle_money(struct call *call, const struct call_bill *bill)
     call->uncertain += bill->uncertain;
 }
 
+/* What the key is told. Requests that fail wherever they are sent are no fault of a key: see
+ * key_failures.h. What was never sent cannot be one of them. */
+static enum tg_key_outcome outcome_of_key(const struct call *call, enum tg_key_outcome outcome)
+{
+    const struct attempt *attempt = &call->attempt;
+    struct key_failures *failures = call->gateway->failures;
+    const char *name = call_tenant(call)->name;
+
+    if (outcome != TG_KEY_OK && (outcome != TG_KEY_FAILED || attempt->unsent))
+        return outcome;
+    uint64_t key = key_failures_id(call_pool(call), attempt->owner->config->name);
+    uint64_t tenant = XXH3_64bits(name, strlen(name));
+    if (outcome == TG_KEY_OK)
+        key_failures_served(failures, key, tenant, call_now(call));
+    else if (!key_failures_failed(failures, key, tenant, call_now(call)))
+        return TG_KEY_CANCELLED;
+    return outcome;
+}
+
 static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum call_charge charge)
 {
     struct attempt *attempt = &call->attempt;
@@ -91,7 +110,7 @@ static void give_back_key(struct call *call, enum tg_key_outcome outcome, enum c
     if (attempt->key == 0)
         return;
     tg_key_report_init(&report);
-    report.outcome = outcome;
+    report.outcome = outcome_of_key(call, outcome);
     report.sent = !attempt->unsent;
     report.cool_until = attempt->cool_until;
     /* A provider that turned a call away has counted it all the same: the estimate stands. */

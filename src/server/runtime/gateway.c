@@ -166,10 +166,11 @@ static bool open_memories(struct gateway *gateway, const struct config *config,
 
     gateway->prefixes = prefix_memory_new((size_t)num_min(tenants, PREFIX_TENANTS_MAX));
     gateway->expected = expected_cost_new(gateway->seed);
+    gateway->failures = key_failures_new();
     gateway->owners = object_owners_new(OBJECT_OWNERS_MAX);
     gateway->jwks = jwks_new();
-    return (gateway->prefixes != NULL && gateway->expected != NULL && gateway->owners != NULL &&
-            gateway->jwks != NULL) ||
+    return (gateway->prefixes != NULL && gateway->expected != NULL && gateway->failures != NULL &&
+            gateway->owners != NULL && gateway->jwks != NULL) ||
            problem_fail(problem, "gateway: no memory");
 }
 
@@ -416,6 +417,7 @@ void gateway_free(struct gateway *gateway)
     object_owners_free(gateway->owners);
     jwks_free(gateway->jwks);
     expected_cost_free(gateway->expected);
+    key_failures_free(gateway->failures);
     tg_keyring_free(gateway->ring);
     tg_gate_free(gateway->gate);
     while ((generation = gateway_newest(gateway)) != NULL) {

@@ -29,6 +29,7 @@
 #include "server/runtime/generation.h"
 #include "server/runtime/tenant_share.h"
 #include "server/upstream/disabled_keys.h"
+#include "server/upstream/key_failures.h"
 
 struct admit;
 struct fleet;
@@ -101,6 +102,7 @@ struct gateway {
     struct object_owners *owners;     /* whose objects at providers are whose */
     struct jwks *jwks;                /* the keys that sign tokens of callers */
     struct expected_cost *expected;   /* what part of their bounds calls have cost */
+    struct key_failures *failures;    /* who was served with providers' keys, and who failed */
     SLIST_HEAD(, gateway_zone) zones; /* time zones of budgets; belong to who makes a generation */
     /* All there are, the newest first. They belong to the control thread, and before it starts and
      * after it has ended to whoever owns the gateway. */

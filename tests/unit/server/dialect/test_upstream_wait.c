@@ -187,6 +187,38 @@ static void quota_that_is_gone_is_known(void **state)
             fail_msg("%s", rows[i].body);
 }
 
+/* Not what is limited for a while, nor what quotes these words. */
+static void a_call_that_is_too_large_is_known(void **state)
+{
+    static const struct {
+        const char *body;
+        bool large;
+    } rows[] = {
+        {"{\"error\":{\"message\":\"Request too large for gpt-4o in organization org-1 on tokens "
+         "per min (TPM): Limit 30000, Requested 31538. The input or output tokens must be reduced "
+         "in order to run successfully.\",\"type\":\"tokens\",\"param\":null,"
+         "\"code\":\"rate_limit_exceeded\"}}",
+         true},
+        {"{\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\","
+         "\"message\":\"Extra usage is required for long context requests.\"}}",
+         true},
+        {"{\"error\":{\"message\":\"Rate limit reached for gpt-4 on tokens per min (TPM): "
+         "Limit 10000, Used 8554, Requested 3082. Please try again in 9.8s.\","
+         "\"code\":\"rate_limit_exceeded\"}}",
+         false},
+        {"{\"error\":{\"message\":\"You said: Request too large for \"}}", false},
+        {"{\"error\":{\"code\":\"Request too large for \"}}", false},
+        {"{\"message\":\"Request too large for \"}", false},
+        {"{\"error\":{\"message\":\"Request too large for \"}", false},
+        {"", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (upstream_too_large(*state, rows[i].body, strlen(rows[i].body), strlen(rows[i].body)) !=
+            rows[i].large)
+            fail_msg("%s", rows[i].body);
+}
+
 static void room_is_what_a_provider_says(void **state)
 {
     static const struct {
@@ -237,6 +269,7 @@ int main(void)
         cmocka_unit_test(every_form_is_understood),
         cmocka_unit_test(dates_are_checked),
         cmocka_unit_test(quota_that_is_gone_is_known),
+        cmocka_unit_test(a_call_that_is_too_large_is_known),
         cmocka_unit_test(room_is_what_a_provider_says),
     };
 

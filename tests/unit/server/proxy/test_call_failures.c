@@ -141,21 +141,30 @@ static void a_timeout_is_charged_with_what_it_may_have_written(void **state)
 
 /* What the failures so far have done to what all tenants share: the keys' breakers, and the law of
  * the route, which is one that steps back at once. */
-static void expect_unmoved(bool unmoved)
+static void expect_unmoved_keys(bool unmoved)
 {
     const struct route *route = &gateway_newest(call_kit.gateway)->routes[0];
     struct tg_key_metrics keys[2];
-    struct tg_gate_stats stats;
 
     assert_int_equal(tg_pool_get_keys(route->pool, call_kit.now, 0, keys, 2), 2);
-    tg_gate_get_stats(route->slots->gate, &stats);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(keys[i].breaker, unmoved ? TG_BREAKER_CLOSED : TG_BREAKER_OPEN);
         assert_int_equal(keys[i].consecutive_fails == 0, unmoved);
+        assert_int_equal(keys[i].cool_down_until, 0);
     }
+}
+
+static void expect_unmoved(bool unmoved)
+{
+    const struct route *route = &gateway_newest(call_kit.gateway)->routes[0];
+    struct tg_gate_stats stats;
+
+    expect_unmoved_keys(unmoved);
+    tg_gate_get_stats(route->slots->gate, &stats);
     assert_int_equal(stats.limit == 20, unmoved);
 }
 
+#define ONE_KEY "keys: [{name: k1, secret: \"${CALL_KIT_SECRET}\"}]"
 #define LAW_THAT_STEPS_BACK "concurrency: {law: aimd, initial: 20, min: 1, max: 20}"
 
 /* Attack 8: five calls for each key with `x-request-timeout-ms: 1` took the keys from everybody. */
@@ -193,6 +202,102 @@ static void attack_8_a_clients_deadline_opens_no_breaker(void **state)
                                "class=\"cancelled\"} 20");
         call_kit_close();
     }
+}
+
+/* Attack 20: requests at which a provider fails, of one tenant, took its keys from everybody. While
+ * another is served, they say nothing of the keys, unless the request was never sent. */
+static void attack_20_failures_of_one_tenant_open_no_breaker(void **state)
+{
+    static const struct {
+        enum http_why why; /* HTTP_DONE: 500 */
+        bool sent, others;
+    } rows[] = {
+        {HTTP_DONE, true, true},
+        {HTTP_LATE_FIRST_BYTE, true, true},
+        {HTTP_RESET, true, true},
+        {HTTP_LATE_CONNECT, false, true},
+        {HTTP_UNREACHABLE, false, true},
+        {HTTP_DONE, true, false},
+    };
+    const struct call_kit_config config = {.first = "retries: 0"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        bool unmoved = rows[i].sent && rows[i].others;
+        begin(&config);
+        const struct route *route = &gateway_newest(call_kit.gateway)->routes[0];
+        static const char *const keys[] = {"k1", "k2"};
+        for (size_t k = 0; rows[i].others && k < COUNT_OF(keys); k++)
+            key_failures_served(call_kit.gateway->failures, key_failures_id(route->pool, keys[k]),
+                                2, call_kit.now);
+        for (int n = 0; n < 20; n++) {
+            call_client_ask(&client, CALL_KIT_BODY);
+            if (client.call->state == CALL_ASKING) {
+                call_kit_out()->out.sent = rows[i].sent;
+                if (rows[i].why == HTTP_DONE)
+                    call_out_reply(call_kit_out(), 500, JSON, "{}");
+                else
+                    call_out_fail(call_kit_out(), rows[i].why);
+                assert_int_equal(call_kit.report.outcome,
+                                 unmoved ? TG_KEY_CANCELLED : TG_KEY_FAILED);
+            }
+            expect_state(CALL_OVER);
+            call_client_gone(&client, HTTP_DONE);
+            call_kit_expect_released(&client);
+        }
+        expect_unmoved_keys(unmoved);
+        call_kit_close();
+    }
+}
+
+/* Attack 21: a call of more tokens than an account ever takes is a 429, too. No key has to rest for
+ * it, another may have more room, and its client is told not to come back. */
+static void attack_21_a_call_that_is_too_large_rests_no_key(void **state)
+{
+    const char *error = "{\"error\":{\"message\":\"Request too large for gpt-4o on tokens "
+                        "per min (TPM): Limit 1, Requested 2.\",\"type\":\"tokens\"}}";
+    const struct call_kit_config config = {
+        .first = ONE_KEY ", concurrency: {law: auto, initial: 20, min: 1, max: 20}"};
+
+    struct tg_law_metrics law;
+
+    (void)state;
+    begin(NULL);
+    call_out_says("retry-after", "20");
+    for (int n = 0; n < 8; n++) {
+        call_client_ask(&client, CALL_KIT_BODY);
+        const struct route_key *first = client.call->last_key;
+        call_out_reply(call_kit_out(), 429, JSON, error);
+        assert_int_equal(call_kit.report.outcome, TG_KEY_REJECTED);
+        expect_state(CALL_PAUSING);
+        call_kit_pass(1);
+        expect_state(CALL_ASKING);
+        assert_ptr_not_equal(client.call->last_key, first);
+        call_out_reply(call_kit_out(), 429, JSON, error);
+        assert_int_equal(call_kit.report.outcome, TG_KEY_REJECTED);
+        expect_state(CALL_OVER);
+        assert_int_equal(client.status, 400);
+        assert_string_equal(client.reason, "request_exceeds_limit");
+        assert_string_equal(call_failure_name(client.call->failure), "too_large");
+        assert_int_equal(client.call->spent, 0);
+        call_client_gone(&client, HTTP_DONE);
+        call_kit_expect_released(&client);
+    }
+    expect_unmoved_keys(true);
+    call_kit_close();
+    begin(&config); /* nor is the route told to wait */
+    call_client_ask(&client, CALL_KIT_BODY);
+    call_out_says("retry-after", "20");
+    call_out_reply(call_kit_out(), 429, JSON, error);
+    assert_int_equal(client.status, 400);
+    call_client_gone(&client, HTTP_DONE);
+    call_kit_expect_released(&client);
+    tg_gate_get_law(gateway_newest(call_kit.gateway)->routes[0].slots->gate, &law);
+    assert_int_equal(law.limit, 20);
+    call_client_ask(&client, CALL_KIT_BODY);
+    expect_state(CALL_ASKING);
+    reply_and_end(200, JSON, CALL_KIT_REPLY);
+    call_kit_close();
 }
 
 /* A time-out of ours counts, also for a client that would have waited as long, or longer. */
@@ -416,7 +521,6 @@ static void another_key_is_tried_after_other_failures(void **state)
     }
 }
 
-#define ONE_KEY "keys: [{name: k1, secret: \"${CALL_KIT_SECRET}\"}]"
 #define KEY_THAT_STAYS "breaker: {failures: 1000}"
 
 /* Each pause is drawn between 50 and 200 ms, and doubled for each attempt before it. */
@@ -1012,6 +1116,8 @@ int main(void)
         cmocka_unit_test(a_stale_connection_is_replaced_once),
         cmocka_unit_test(a_timeout_is_charged_with_what_it_may_have_written),
         cmocka_unit_test(attack_8_a_clients_deadline_opens_no_breaker),
+        cmocka_unit_test(attack_20_failures_of_one_tenant_open_no_breaker),
+        cmocka_unit_test(attack_21_a_call_that_is_too_large_rests_no_key),
         cmocka_unit_test(our_own_timeouts_open_the_breaker),
         cmocka_unit_test(a_client_that_reads_slowly_opens_no_breaker),
         cmocka_unit_test(attack_15_our_own_lack_of_memory_opens_no_breaker),
