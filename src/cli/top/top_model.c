@@ -39,10 +39,6 @@ struct field {
     {                                                                                              \
 #member, BOOLEAN, offsetof(struct type, member), 0, 0, 0, NULL                             \
     }
-#define REASONS_OF(type, member)                                                                   \
-    {                                                                                              \
-#member, BY_REASON, offsetof(struct type, member), 0, 0, 0, NULL                           \
-    }
 #define OBJECT_OF(type, member, table)                                                             \
     {                                                                                              \
 #member, OBJECT, offsetof(struct type, member), 0, 0, 0, table                             \

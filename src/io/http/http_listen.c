@@ -36,7 +36,7 @@ struct listen_poll {
     struct listen_poll *next;
 };
 
-void http_limits_init(struct http_limits *limits)
+static void http_limits_init(struct http_limits *limits)
 {
     *limits = (struct http_limits){
         .header_bytes = 64 << 10,

@@ -68,8 +68,6 @@ struct http_limits {
                             something; default 2000. Beyond: the end of the connection */
 };
 
-void http_limits_init(struct http_limits *limits);
-
 /* Connections of all workers together. Beyond `max`, one that has no exchange gives way to a new
  * one: first those that have long been silent and whose client has not shown who it is
  * (http_inbound.client), those of the address that has most of them first; see http_give_way.c. For

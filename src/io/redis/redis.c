@@ -111,7 +111,6 @@ static void redis_tell(void *arg)
     if (up == redis->told)
         return;
     redis->told = up;
-    redis->stats.up_since = up ? net_loop_now(redis->loop) : 0;
     redis->stats.down_since = up ? 0 : net_loop_now(redis->loop);
     if (!up && redis->cluster != NULL)
         redis_cluster_hurry(redis); /* the other nodes may know who serves instead */

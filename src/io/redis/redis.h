@@ -184,8 +184,8 @@ struct redis_stats {
     uint64_t moved;      /* MOVED and ASK that were followed */
     uint64_t asked_text; /* scripts sent as text */
     size_t in_flight, links_up, links;
-    tg_ms up_since, down_since; /* 0: not; of all links together */
-    char problem[240];          /* the last; "" if none. No secrets */
+    tg_ms down_since;  /* 0: it is up; of all links together */
+    char problem[240]; /* the last; "" if none. No secrets */
 };
 
 void redis_get_stats(const struct redis *redis, struct redis_stats *stats);

@@ -29,7 +29,9 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out)
+/* Word i of choice `choice`, with the space after it. */
+static void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i,
+                      struct text_out *out)
 {
     uint64_t at = mix(reply->ask->hash + (uint64_t)choice * 1000003 + (uint64_t)i);
 

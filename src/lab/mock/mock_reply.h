@@ -59,9 +59,6 @@ struct mock_counts {
 };
 struct mock_counts mock_counts_of(const struct mock_reply *reply);
 
-/* Word i of choice `choice`, with the space after it. */
-void mock_word(const struct mock_reply *reply, int64_t choice, int64_t i, struct text_out *out);
-
 /* Piece i of a call, or of the answer where `call` is 0; all of it; as they stand within a JSON
  * string. */
 void mock_piece(const struct mock_reply *reply, int64_t choice, int64_t call, int64_t i,

@@ -103,9 +103,6 @@ static inline tg_ms gate_to_caller(const struct tg_gate *gate, tg_ms at)
     return num_less(at, gate->behind);
 }
 
-/* Calls wake(). */
-void gate_wake(struct tg_gate *gate, const struct ticket *ticket);
-
 /* Tells those whose wait was over before now, and gives slots to those whose turn it is, while
  * there are any. */
 void gate_grant(struct tg_gate *gate);

@@ -59,7 +59,8 @@ bool gate_wait_for_lock(struct tg_gate *gate)
     return true;
 }
 
-void gate_wake(struct tg_gate *gate, const struct ticket *ticket)
+/* Calls wake(). */
+static void gate_wake(struct tg_gate *gate, const struct ticket *ticket)
 {
     atomic_store_explicit(&gate->waker, &this_thread, memory_order_relaxed);
     gate->config.wake(gate->config.context, ticket->waiter);

@@ -29,8 +29,7 @@ struct auto_level {
 
 /* A measurement of throughput: calls that end, in bins of time. */
 struct auto_measure {
-    double entered_at; /* when the limit was set that is measured */
-    double from_at;    /* when the settling time is over; the first event after it begins */
+    double from_at; /* when the settling time is over; the first event after it begins */
     bool has_begun;
     struct auto_counts begin;
     double bin_ms;

@@ -122,7 +122,6 @@ bool auto_meter_second(struct auto_law *law)
 void auto_measure_start(struct auto_law *law, double settle_ms)
 {
     law->measure = (struct auto_measure){
-        .entered_at = law->at,
         .from_at = law->at + settle_ms,
         .bin_ms = (double)num_max(1, num_ceil(auto_memory_ms(law) / 2)),
     };

@@ -176,7 +176,6 @@ void admin_fleet_failed(struct admin_change *change, const struct reload_result 
 
 /* By the thread: the row of a change is to be stored. False: no memory, and that is said. */
 bool admin_fleet_add(struct admin_change *change, const struct ledger_fleet_row *row);
-void admin_fleet_undo(struct admin_change *change);
 
 /* The version that the caller of a change knows, of `if-match: "7"`. False: it makes no sense, and
  * that has been answered. */

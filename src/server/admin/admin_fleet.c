@@ -172,7 +172,7 @@ static void admin_fleet_keep(struct admin_change *change)
 }
 
 /* The copy as it was. */
-void admin_fleet_undo(struct admin_change *change)
+static void admin_fleet_undo(struct admin_change *change)
 {
     struct ledger *ledger = change->all->admin->options.gateway->ledger;
     struct ledger_fleet_row *rows;

@@ -74,7 +74,8 @@ static tg_ms silent_for(const struct fleet_heard *heard, const struct heard *one
     return one->is_self || one->report == NULL ? 0 : one->report->silent + heard->since;
 }
 
-const char *fleet_heard_answer(const struct fleet_heard *heard, const struct heard *one)
+/* "self", "answered", "late", ... */
+static const char *fleet_heard_answer(const struct fleet_heard *heard, const struct heard *one)
 {
     if (one->is_self)
         return "self";

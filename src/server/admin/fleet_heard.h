@@ -35,9 +35,6 @@ void fleet_heard_fini(struct fleet_heard *heard);
 /* The one of that id. */
 struct heard *fleet_heard_find(const struct fleet_heard *heard, const char *id);
 
-/* "self", "answered", "late", ... */
-const char *fleet_heard_answer(const struct fleet_heard *heard, const struct heard *one);
-
 /* Whether all that live have answered. */
 bool fleet_heard_is_complete(const struct fleet_heard *heard);
 

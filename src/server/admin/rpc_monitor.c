@@ -38,7 +38,8 @@ static struct denial_watch *watch_of(struct grpc_call *call)
     return (struct denial_watch *)(void *)call->state;
 }
 
-bool rpc_authenticate_admin(struct grpc_call *call)
+/* Whether the administrator is asking. False: the RPC has been finished. */
+static bool rpc_authenticate_admin(struct grpc_call *call)
 {
     switch (admin_access(&rpc_worker(call)->generation->config, &call->in->head)) {
     case ADMIN_MAY:

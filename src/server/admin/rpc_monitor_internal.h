@@ -27,9 +27,6 @@ struct admin_worker {
 
 extern const struct grpc_service rpc_monitor, rpc_health, rpc_reflection, rpc_reflection_alpha;
 
-/* Whether the administrator is asking. False: the RPC has been finished. */
-bool rpc_authenticate_admin(struct grpc_call *call);
-
 struct watch_entry;
 void rpc_write_denial(struct watch_entry *entry, char id[REPLY_ID_MAX + 1],
                       Tollgate__V1__Denial *out);

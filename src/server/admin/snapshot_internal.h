@@ -23,7 +23,4 @@ void snapshot_write_fleet(struct json_writer *out, struct gateway *gateway);
 /* {"high":..,"normal":..,"low":..} */
 void snapshot_write_queued(struct json_writer *out, const struct tg_gate_stats *stats);
 
-/* All routes, those of models that are not listed too; null after the last. */
-const struct route *snapshot_route(const struct generation *generation, size_t number);
-
 #endif

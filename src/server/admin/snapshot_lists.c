@@ -15,7 +15,8 @@ enum { KEYS_AT_ONCE = 64 };
 
 /* ---- routes ---- */
 
-const struct route *snapshot_route(const struct generation *generation, size_t number)
+/* All routes, those of models that are not listed too; null after the last. */
+static const struct route *snapshot_route(const struct generation *generation, size_t number)
 {
     size_t listed = generation->config.n_models;
 

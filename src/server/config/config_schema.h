@@ -133,9 +133,6 @@ const struct schema_key *schema_find_key(const struct schema_section *section, c
 /* What a key takes, in words that stand after "it must be": "a whole number from 1 to 1024". */
 void schema_describe(const struct schema_key *key, char *text, size_t bytes);
 
-/* The i-th of "a|b|c"; false if there are fewer. */
-bool schema_word(const char *words, size_t i, const char **word, size_t *bytes);
-
 /* The number of a word in "a|b|c"; false if it is not among them. */
 bool schema_find_word(const char *words, const char *text, int *number);
 

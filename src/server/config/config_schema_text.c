@@ -12,7 +12,8 @@ const struct schema_key *schema_find_key(const struct schema_section *section, c
     return NULL;
 }
 
-bool schema_word(const char *words, size_t i, const char **word, size_t *bytes)
+/* The i-th of "a|b|c"; false if there are fewer. */
+static bool schema_word(const char *words, size_t i, const char **word, size_t *bytes)
 {
     while (words != NULL && *words != '\0') {
         size_t length = strcspn(words, "|");

@@ -252,8 +252,9 @@ static int64_t choice_tokens(const struct ask *ask, const struct bound_facts *fa
     return most > 0 ? num_min(max_output, most) : max_output;
 }
 
-int64_t bound_output_tokens(const struct ask *ask, const struct bound_facts *facts,
-                            int64_t max_output)
+/* The same bound with another limit of output for each choice: for a call that was clamped. */
+static int64_t bound_output_tokens(const struct ask *ask, const struct bound_facts *facts,
+                                   int64_t max_output)
 {
     int64_t tokens = choice_tokens(ask, facts, max_output);
 

@@ -95,10 +95,6 @@ static inline bool bound_has_other_models(const struct ask *ask)
     return (ask->features & (ASK_MODELS | ASK_FALLBACKS | ASK_ADVISOR)) != 0;
 }
 
-/* The same bound with another limit of output for each choice: for a call that was clamped. */
-int64_t bound_output_tokens(const struct ask *ask, const struct bound_facts *facts,
-                            int64_t max_output);
-
 /* Tokens of one image of a known size. */
 int64_t bound_image(const struct bound_image *rule, const struct ask_image *image);
 

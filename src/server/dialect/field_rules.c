@@ -56,6 +56,15 @@ static void have_of_header(const struct rule_call *call, size_t field, struct ha
         }
 }
 
+/* The change of a field or header; null: it stays as it is. */
+static const struct rule_change *rule_change_of(const struct rule_changes *changes, size_t field)
+{
+    for (size_t i = 0; i < changes->n; i++)
+        if (changes->list[i].rule->field == field)
+            return &changes->list[i];
+    return NULL;
+}
+
 static struct have have_of(const struct rule_call *call, const struct rule_changes *changes,
                            size_t field)
 {
@@ -183,14 +192,6 @@ static bool check_rule(const struct rule_owner *owner, const struct field_rule *
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */
-
-const struct rule_change *rule_change_of(const struct rule_changes *changes, size_t field)
-{
-    for (size_t i = 0; i < changes->n; i++)
-        if (changes->list[i].rule->field == field)
-            return &changes->list[i];
-    return NULL;
-}
 
 /* Where a new key goes. False: something else is there. */
 static bool find_place(const struct rule_call *call, struct rule_change *change)

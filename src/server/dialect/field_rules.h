@@ -77,9 +77,6 @@ struct rule_call {
 bool field_rules_apply(const struct rule_owner *owners, size_t n, const struct rule_call *call,
                        struct rule_changes *changes, struct ask_problem *problem);
 
-/* The change of a field or header; null: it stays as it is. */
-const struct rule_change *rule_change_of(const struct rule_changes *changes, size_t field);
-
 /* Whether all values of a field, what was put in included, are among `good` or are allowed by a
  * rule. False: `value` is the first that is not, quoted, for messages. */
 bool field_rules_cover(const struct rule_owner *owners, size_t n, const struct rule_call *call,

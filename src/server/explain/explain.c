@@ -117,7 +117,8 @@ static void explain_bind(struct explanation *of)
 
 /* ---- one question ---- */
 
-void explain_free(struct explanation *of)
+/* Frees it; its visits have come back, or never will. */
+static void explain_free(struct explanation *of)
 {
     LIST_REMOVE(of, link);
     if (of->handle != NULL)

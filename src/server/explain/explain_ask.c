@@ -11,7 +11,9 @@
 #include "server/explain/explain_internal.h"
 #include "server/upstream/route_way.h"
 
-bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part)
+/* What a call of the tenant has left of its budgets, as the proxy asks for it. */
+static bool explain_left(const struct explanation *of, const char *user, tg_micro *left,
+                         double *part)
 {
     struct gateway *gateway = of->gateway;
     struct spending_call call = of->money;

@@ -94,7 +94,7 @@ struct explanation {
     struct ask ask;
     struct ask_seen seen[ASK_WATCH_FIELDS_MAX];
     const char *model; /* after aliases; as it was asked for, if it is not listed */
-    bool is_listed, has_route, has_rules_fault;
+    bool is_listed, has_route;
     struct refusal no_route;
     struct explain_route routes[EXPLAIN_ROUTES_MAX]; /* the first, then its fallbacks */
     size_t n_routes;
@@ -135,12 +135,6 @@ void explain_ask_store(struct explanation *of);
 
 /* Everything is known: lists the stages, and answers. */
 void explain_finish(struct explanation *of);
-
-/* Frees it; its visits have come back, or never will. */
-void explain_free(struct explanation *of);
-
-/* What a call of the tenant has left of its budgets, as the proxy asks for it. */
-bool explain_left(const struct explanation *of, const char *user, tg_micro *left, double *part);
 
 /* ---- explain_add.c: what is put onto the list ---- */
 

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX])
+#define EXPLAIN_SPAN_MAX 32
+
+/* "1m", "1500ms", "30d": in the largest unit that it is a whole number of. */
+static void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX])
 {
     static const struct {
         tg_ms ms;

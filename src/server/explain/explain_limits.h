@@ -32,10 +32,6 @@ struct explain_limit {
 
 void explain_write_limit(struct json_writer *out, const struct explain_limit *limit);
 
-/* "1m", "1500ms", "30d": in the largest unit that it is a whole number of. */
-#define EXPLAIN_SPAN_MAX 32
-void explain_span(tg_ms ms, char text[EXPLAIN_SPAN_MAX]);
-
 /* "12.5 USD": without zeros at its end. */
 #define EXPLAIN_MONEY_MAX 40
 void explain_money(tg_micro micro, char text[EXPLAIN_MONEY_MAX]);

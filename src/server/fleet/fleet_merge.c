@@ -704,13 +704,6 @@ int64_t merge_integer(const struct merge_node *row, const char *name, int64_t ot
     return node != NULL && merge_number_of(node, &integer, &real) ? integer : otherwise;
 }
 
-int64_t merge_most(const struct merge_node *row, const char *name, int64_t otherwise)
-{
-    const struct merge_node *node = merge_member(row, name);
-
-    return node != NULL && node->values > 0 ? node->most : otherwise;
-}
-
 const char *merge_text(const struct merge_node *row, const char *name)
 {
     const struct merge_node *node = merge_member(row, name);

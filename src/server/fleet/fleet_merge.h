@@ -86,7 +86,6 @@ struct merge_node *merge_row(const struct merge_node *rows, size_t i);
 double merge_real(const struct merge_node *row, const char *name, double otherwise);
 int64_t merge_integer(const struct merge_node *row, const char *name, int64_t otherwise);
 const char *merge_text(const struct merge_node *row, const char *name); /* null if there is none */
-int64_t merge_most(const struct merge_node *row, const char *name, int64_t otherwise);
 
 /* Puts a number in the place of what was merged, for all documents. */
 void merge_put(struct merge_node *row, const char *name, int64_t number);

@@ -174,9 +174,6 @@ void spending_adopt(struct spending *spending, uint64_t source, const struct spe
 /* Nothing more will come of that process: what was not settled is forgotten. Returns how many. */
 size_t spending_disown(struct spending *spending, uint64_t source);
 
-/* What calls of other processes hold here. */
-tg_micro spending_adopted_money(struct spending *spending);
-
 /* So much less is settled in the window of a budget, which is shown as it was; the account comes
  * without its list of budgets. Must not call
  * spending_...() */

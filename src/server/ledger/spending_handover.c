@@ -222,19 +222,6 @@ void spending_adopt(struct spending *spending, uint64_t source, const struct spe
     pthread_rwlock_unlock(&spending->lock);
 }
 
-tg_micro spending_adopted_money(struct spending *spending)
-{
-    struct adopted_calls *adopted = &spending->adopted;
-    tg_micro money = 0;
-
-    pthread_mutex_lock(&adopted->lock);
-    for (struct hash_slot *slot = hash_table_first(&adopted->table); slot;
-         slot = hash_table_after(&adopted->table, slot))
-        money = num_add(money, ((const struct adopted *)slot->item)->money);
-    pthread_mutex_unlock(&adopted->lock);
-    return money;
-}
-
 static struct adopted *any_adopted(struct adopted_calls *adopted, uint64_t source)
 {
     struct adopted *found = NULL;

@@ -11,7 +11,7 @@
 
 #include "server/remote_store/remote_money_internal.h"
 
-bool money_memory_next(const char **at, struct memory_block *block)
+static bool money_memory_next(const char **at, struct memory_block *block)
 {
     while (**at != '\0') {
         const char *line = *at, *end = strchr(line, ';');

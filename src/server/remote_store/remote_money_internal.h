@@ -300,9 +300,6 @@ void money_blocks_leave(struct remote_money *money, struct remote_money_ticket *
 
 /* ---- remote_money_lease.c: asking for blocks ---- */
 
-/* How much is to be kept beyond what is in use. */
-tg_micro money_block_demand(const struct remote_money *money, const struct sum *sum, tg_ms now);
-
 /* A window has blocks from now on. */
 void money_block_activate(struct remote_money *money, struct sum *sum);
 
@@ -315,8 +312,6 @@ struct memory_block {
     int64_t number;
     tg_micro micro;
 };
-
-bool money_memory_next(const char **at, struct memory_block *block);
 
 /* In its turn: asks for, tells and gives back what is due. */
 void money_port_tick_blocks(struct remote_money_port *port);

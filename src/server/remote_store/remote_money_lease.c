@@ -44,7 +44,9 @@ enum {
 
 /* ---- What is needed ---- */
 
-tg_micro money_block_demand(const struct remote_money *money, const struct sum *sum, tg_ms now)
+/* How much is to be kept beyond what is in use. */
+static tg_micro money_block_demand(const struct remote_money *money, const struct sum *sum,
+                                   tg_ms now)
 {
     const struct sum_block *block = &sum->block;
     double rate = block->rate;

@@ -53,7 +53,7 @@ void record_op_end(struct record_trail *trail)
     json_write_object_end(&trail->out);
 }
 
-void record_text(struct record_trail *trail, const char *key, struct slice text)
+static void record_text(struct record_trail *trail, const char *key, struct slice text)
 {
     json_write_key(&trail->out, key);
     json_write_string(&trail->out, text.at, text.n);

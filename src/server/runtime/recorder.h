@@ -72,7 +72,6 @@ static inline void recorder_leave(struct recorder *recorder)
 bool record_op(struct record_trail *trail, uint64_t number, tg_ms now, const char *op);
 void record_op_end(struct record_trail *trail);
 
-void record_text(struct record_trail *trail, const char *key, struct slice text);
 void record_word(struct record_trail *trail, const char *key, const char *word); /* null: nothing */
 void record_number(struct record_trail *trail, const char *key, int64_t number);
 void record_real(struct record_trail *trail, const char *key, double number);

@@ -129,7 +129,8 @@ const struct loss losses[] = {
 
 const size_t n_losses = sizeof losses / sizeof losses[0];
 
-const struct loss *loss_find(enum neutral_field field, enum dialect from, enum dialect to)
+/* The row, or null if the field goes over, or does not exist in `from`. */
+static const struct loss *loss_find(enum neutral_field field, enum dialect from, enum dialect to)
 {
     for (size_t i = 0; i < n_losses; i++)
         if (losses[i].field == field && losses[i].from == from && (losses[i].to >> to & 1) != 0)

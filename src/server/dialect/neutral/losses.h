@@ -95,9 +95,6 @@ struct loss {
 extern const struct loss losses[];
 extern const size_t n_losses;
 
-/* The row, or null if the field goes over, or does not exist in `from`. */
-const struct loss *loss_find(enum neutral_field field, enum dialect from, enum dialect to);
-
 /* The table for the documents, as Markdown. */
 void losses_describe(struct text_out *out);
 

@@ -334,12 +334,12 @@ int neutral_error_status(const struct neutral_error *error, enum dialect to)
                             : told[error->class].openai_status;
 }
 
-const char *neutral_error_type(const struct neutral_error *error, enum dialect to)
+static const char *neutral_error_type(const struct neutral_error *error, enum dialect to)
 {
     return is_anthropic(to) ? told[error->class].anthropic_type : told[error->class].openai_type;
 }
 
-const char *neutral_error_code(const struct neutral_error *error)
+static const char *neutral_error_code(const struct neutral_error *error)
 {
     return told[error->class].openai_code;
 }

@@ -49,8 +49,6 @@ void neutral_error_take(struct json_reader *json, const struct json_value *value
 
 /* What a client of the dialect is told. */
 int neutral_error_status(const struct neutral_error *error, enum dialect to);
-const char *neutral_error_type(const struct neutral_error *error, enum dialect to);
-const char *neutral_error_code(const struct neutral_error *error); /* null: none */
 
 /* Writes the body of the error, whole: {"error": ...} or {"type": "error", ...}. */
 void neutral_error_write(const struct neutral_error *error, enum dialect to,
