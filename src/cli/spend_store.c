@@ -35,15 +35,6 @@ struct spend_store {
     char own[24]; /* the field of this ledger */
 };
 
-static int64_t integer_of(struct slice text)
-{
-    char copy[24] = "";
-
-    if (text.n < sizeof copy)
-        memcpy(copy, text.at, text.n);
-    return strtoll(copy, NULL, 10);
-}
-
 static void window_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
     struct spend_window *window = container_of(ask, struct spend_window, ask);
@@ -56,7 +47,7 @@ static void window_answered(struct redis_ask *ask, const struct redisReply *repl
     budget->stored = true;
     for (size_t i = 0; i + 1 < redis_reply_n(reply); i += 2) {
         struct slice name = redis_reply_text(redis_reply_at(reply, i));
-        int64_t value = integer_of(redis_reply_text(redis_reply_at(reply, i + 1)));
+        int64_t value = redis_reply_number(redis_reply_at(reply, i + 1));
         if (slice_equal(name, SLICE("s")))
             budget->stored_micro = value;
         if (slice_equal(name, slice_of(store->own)))

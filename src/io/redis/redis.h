@@ -200,6 +200,7 @@ size_t redis_reply_n(const struct redisReply *reply);      /* elements of an arr
 const struct redisReply *redis_reply_at(const struct redisReply *reply, size_t i);
 int64_t redis_reply_integer(const struct redisReply *reply, int64_t otherwise);
 struct slice redis_reply_text(const struct redisReply *reply); /* string, status or error */
+int64_t redis_reply_number(const struct redisReply *reply);    /* a text of digits; 0: it is none */
 
 /* The slot of a key, by its hash tag; 0 to 16383. */
 unsigned redis_slot(struct slice key);

@@ -1,5 +1,7 @@
 /* redis_reply.c - looking into replies, and what the cluster makes of a key. See redis.h. */
 #include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "io/redis/redis.h"
 
@@ -29,6 +31,16 @@ struct slice redis_reply_text(const struct redisReply *reply)
                           reply->type != REDIS_REPLY_ERROR))
         return SLICE("");
     return (struct slice){reply->str, reply->len};
+}
+
+int64_t redis_reply_number(const struct redisReply *reply)
+{
+    struct slice text = redis_reply_text(reply);
+    char copy[24] = "";
+
+    if (text.n < sizeof copy)
+        memcpy(copy, text.at, text.n);
+    return strtoll(copy, NULL, 10);
 }
 
 /* CRC-16 of XMODEM: polynomial 0x1021, from 0, four bits at a time. A table of a row for each byte

@@ -187,14 +187,18 @@ static bool over_first(const struct heap_node *a, const struct heap_node *b)
     return x->deadline != y->deadline ? x->deadline < y->deadline : x->arrival < y->arrival;
 }
 
-/* The settings as this version knows them, if they are sound. */
+/* The settings as this version knows them, if they are sound, and `gate` is not null. */
 static enum tg_err read_config(struct tg_gate_config *to, const struct tg_gate_config *from,
-                               struct tg_problem *problem)
+                               const void *gate, struct tg_problem *problem)
 {
     enum tg_err err =
         sized_check(to, sizeof *to, from, GATE_CONFIG_FIRST, "tg_gate_config", problem);
 
-    return err ? err : check_config(to, problem);
+    if (!err)
+        err = check_config(to, problem);
+    if (!err && !gate)
+        err = problem_say(problem, TG_ERR_NULL, "gate: %s", tg_strerror(TG_ERR_NULL));
+    return err;
 }
 
 enum tg_err tg_gate_new(const struct tg_gate_config *given, struct tg_gate **gate,
@@ -202,10 +206,8 @@ enum tg_err tg_gate_new(const struct tg_gate_config *given, struct tg_gate **gat
 {
     struct tg_gate_config own;
     const struct tg_gate_config *config = &own;
-    enum tg_err err = read_config(&own, given, problem);
+    enum tg_err err = read_config(&own, given, gate, problem);
 
-    if (!err && !gate)
-        err = problem_say(problem, TG_ERR_NULL, "gate: %s", tg_strerror(TG_ERR_NULL));
     if (err)
         return err;
     struct tg_law_config law = law_of(config);
@@ -253,10 +255,8 @@ enum tg_err tg_gate_reconfigure(struct tg_gate *gate, const struct tg_gate_confi
 {
     struct tg_gate_config own;
     const struct tg_gate_config *config = &own;
-    enum tg_err err = read_config(&own, given, problem);
+    enum tg_err err = read_config(&own, given, gate, problem);
 
-    if (!err && !gate)
-        err = problem_say(problem, TG_ERR_NULL, "gate: %s", tg_strerror(TG_ERR_NULL));
     if (err)
         return err;
     struct tg_law_config law = law_of(config);

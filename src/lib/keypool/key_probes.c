@@ -112,13 +112,11 @@ bool tg_keyring_enable(struct tg_keyring *ring, const char *provider, const char
         return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
-    struct credential *credential =
-        pair_credential(pairs_find(ring->credentials, ring->n_credentials, provider, name));
-    bool found = credential && credential->keys;
-    if (found) {
+    struct credential *credential = keyring_credential(ring, provider, name);
+    if (credential) {
         credential->disabled = !enabled;
         refresh_keys(credential, now);
     }
     spin_unlock(&ring->lock);
-    return found;
+    return credential != NULL;
 }

@@ -31,10 +31,8 @@ bool tg_keyring_reset(struct tg_keyring *ring, const char *provider, const char 
         return false;
     spin_lock(&ring->lock);
     now = keyring_advance(ring, now);
-    struct credential *credential =
-        pair_credential(pairs_find(ring->credentials, ring->n_credentials, provider, name));
-    bool found = credential && credential->keys;
-    if (found) {
+    struct credential *credential = keyring_credential(ring, provider, name);
+    if (credential) {
         credential->suspended = false;
         credential->probe = 0;
         credential->probed_at = now;
@@ -43,5 +41,5 @@ bool tg_keyring_reset(struct tg_keyring *ring, const char *provider, const char 
             reset_key(ring, key, now);
     }
     spin_unlock(&ring->lock);
-    return found;
+    return credential != NULL;
 }

@@ -270,6 +270,16 @@ static inline struct credential *pair_credential(struct pair *pair)
     return (struct credential *)(void *)pair;
 }
 
+/* The one of that name that has keys; null: there is none. */
+static inline struct credential *keyring_credential(const struct tg_keyring *ring,
+                                                    const char *provider, const char *name)
+{
+    struct credential *credential =
+        pair_credential(pairs_find(ring->credentials, ring->n_credentials, provider, name));
+
+    return credential && credential->keys ? credential : NULL;
+}
+
 void key_free(struct key *key);
 void roster_free(struct roster *roster);
 

@@ -188,12 +188,8 @@ static void put_budget(struct merge_node *row, tg_micro settled, tg_micro held)
 
 static int64_t field_of(const struct redisReply *reply, size_t i)
 {
-    struct slice text = redis_reply_text(redis_reply_at(reply, i));
-    char copy[24] = "";
+    int64_t value = redis_reply_number(redis_reply_at(reply, i));
 
-    if (text.n < sizeof copy && text.n > 0)
-        memcpy(copy, text.at, text.n);
-    int64_t value = strtoll(copy, NULL, 10);
     return value < 0 ? 0 : num_min(value, TG_NUMBER_MAX);
 }
 

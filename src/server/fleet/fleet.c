@@ -45,22 +45,12 @@ static void move(struct fleet *fleet, enum fleet_event event)
 
 /* ---- the head ---- */
 
-static int64_t fleet_number_of(struct slice text)
-{
-    char copy[24] = "";
-
-    if (text.n < sizeof copy)
-        memcpy(copy, text.at, text.n);
-    return strtoll(copy, NULL, 10);
-}
-
 static void saw_head(struct fleet *fleet, const struct redisReply *reply)
 {
     struct fleet_head head = {.epoch = redis_reply_text(redis_reply_at(reply, 0)),
-                              .version =
-                                  fleet_number_of(redis_reply_text(redis_reply_at(reply, 1))),
+                              .version = redis_reply_number(redis_reply_at(reply, 1)),
                               .change = redis_reply_text(redis_reply_at(reply, 2)),
-                              .schema = fleet_number_of(redis_reply_text(redis_reply_at(reply, 3))),
+                              .schema = redis_reply_number(redis_reply_at(reply, 3)),
                               .lineage = redis_reply_text(redis_reply_at(reply, 4)),
                               .flagged = fleet->flagged};
     tg_ms now = net_loop_now(fleet->options.loop);
@@ -95,8 +85,7 @@ static void head_answered(struct redis_ask *ask, const struct redisReply *reply)
     fleet->met = true;
     fleet->answered_at = net_loop_now(fleet->options.loop);
     saw_head(fleet, reply);
-    fleet_saw_asked(fleet, fleet_number_of(redis_reply_text(redis_reply_at(reply, 5))),
-                    fleet->answered_at);
+    fleet_saw_asked(fleet, redis_reply_number(redis_reply_at(reply, 5)), fleet->answered_at);
 }
 
 static void ask_head(struct fleet *fleet)

@@ -271,15 +271,6 @@ static struct slice others_text(const struct fleet *fleet, struct slice value)
     return (struct slice){end + 1, left - (size_t)(end + 1 - process)};
 }
 
-static int64_t question_number(struct slice text)
-{
-    char copy[24] = "";
-
-    if (text.n < sizeof copy)
-        memcpy(copy, text.at, text.n);
-    return strtoll(copy, NULL, 10);
-}
-
 /* Each text once, by the highest number that it was asked under. */
 static void questions_answered(struct redis_ask *ask, const struct redisReply *reply)
 {
@@ -291,11 +282,11 @@ static void questions_answered(struct redis_ask *ask, const struct redisReply *r
         return;
     int64_t before = fleet->answered;
     for (size_t i = 0; i + 1 < n; i += 2) {
-        int64_t number = question_number(redis_reply_text(redis_reply_at(reply, i)));
+        int64_t number = redis_reply_number(redis_reply_at(reply, i));
         struct slice text = others_text(fleet, redis_reply_text(redis_reply_at(reply, i + 1)));
         bool later = number <= before || text.n == 0;
         for (size_t k = 0; k + 1 < n && !later; k += 2)
-            later = question_number(redis_reply_text(redis_reply_at(reply, k))) > number &&
+            later = redis_reply_number(redis_reply_at(reply, k)) > number &&
                     slice_equal(others_text(fleet, redis_reply_text(redis_reply_at(reply, k + 1))),
                                 text);
         if (number > fleet->answered)

@@ -100,6 +100,23 @@ static struct ledger_sum sum_of_row(sqlite3_stmt *row)
     };
 }
 
+/* Ends the statement; not `good`: it could not be made. */
+static bool scan_rows(struct ledger_db *db, sqlite3_stmt *statement, bool good, ledger_sum_fn *fn,
+                      void *context, struct tg_problem *problem)
+{
+    int code = SQLITE_DONE;
+
+    while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct ledger_sum sum = sum_of_row(statement);
+        fn(context, &sum);
+    }
+    good = good && code == SQLITE_DONE;
+    if (!good)
+        ledger_db_fail(db, "its sums cannot be read", problem);
+    sqlite3_finalize(statement);
+    return good;
+}
+
 bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger_sum_fn *fn,
                     void *context, struct tg_problem *problem)
 {
@@ -108,7 +125,6 @@ bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger
     /* A view may meet a database that its gateway has not converted yet. */
     const char *uncertain = db->version < 2 ? "0" : "uncertain";
     char sql[sizeof scan_sql + 30];
-    int code = SQLITE_DONE;
 
     snprintf(sql, sizeof sql, scan_sql, uncertain, uncertain, uncertain);
     bool good = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL) == SQLITE_OK;
@@ -120,15 +136,7 @@ bool ledger_db_scan(struct ledger_db *db, const struct ledger_span *span, ledger
         sqlite3_bind_int64(statement, 4, end - end % DAY_MS);
         sqlite3_bind_int64(statement, 5, span->by_day);
     }
-    while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct ledger_sum sum = sum_of_row(statement);
-        fn(context, &sum);
-    }
-    good = good && code == SQLITE_DONE;
-    if (!good)
-        ledger_db_fail(db, "its sums cannot be read", problem);
-    sqlite3_finalize(statement);
-    return good;
+    return scan_rows(db, statement, good, fn, context, problem);
 }
 
 /* Sums lie by time first: each quarter is sought by itself, and what others have spent in it is
@@ -146,7 +154,6 @@ bool ledger_db_scan_tenant(struct ledger_db *db, uint32_t tenant, const struct l
                            ledger_sum_fn *fn, void *context, struct tg_problem *problem)
 {
     sqlite3_stmt *statement = NULL;
-    int code = SQLITE_DONE;
     bool good = sqlite3_prepare_v2(db->sqlite, tenant_sql, -1, &statement, NULL) == SQLITE_OK;
 
     if (good) {
@@ -154,15 +161,7 @@ bool ledger_db_scan_tenant(struct ledger_db *db, uint32_t tenant, const struct l
         sqlite3_bind_int64(statement, 2, span->end);
         sqlite3_bind_int64(statement, 3, tenant);
     }
-    while (good && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct ledger_sum sum = sum_of_row(statement);
-        fn(context, &sum);
-    }
-    good = good && code == SQLITE_DONE;
-    if (!good)
-        ledger_db_fail(db, "its sums cannot be read", problem);
-    sqlite3_finalize(statement);
-    return good;
+    return scan_rows(db, statement, good, fn, context, problem);
 }
 
 bool ledger_sum_of(const struct ledger_entry *entry, const struct ledger_span *span,

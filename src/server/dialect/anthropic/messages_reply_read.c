@@ -188,15 +188,6 @@ static void read_reply_message(struct reply_reader *reader, struct slice documen
         read_message_key(reader, document, key, &value);
 }
 
-static bool check_document(struct reply_reader *reader)
-{
-    if (json_end(reader->json))
-        return true;
-    reader->no_memory |= json_reader_problem(reader->json)->no_memory;
-    reader_fail(reader, ERROR_SERVER, "The provider's reply is not valid JSON.");
-    return false;
-}
-
 void messages_read_reply(struct reply_reader *reader, struct slice body)
 {
     struct json_text key;
@@ -213,7 +204,7 @@ void messages_read_reply(struct reply_reader *reader, struct slice body)
                 read_message_key(reader, body, key, &value);
             }
         }
-    if (!check_document(reader))
+    if (!reader_json_is_whole(reader))
         return;
     give_stop(reader);
     reader_end(reader);
@@ -316,7 +307,7 @@ void messages_read_event(struct reply_reader *reader, struct slice name, struct 
             }
         }
     }
-    if (check_document(reader))
+    if (reader_json_is_whole(reader))
         take_stream_event(reader, &event);
 }
 

@@ -237,10 +237,7 @@ static void read_document(struct reply_reader *reader, struct slice document)
             }
         }
     }
-    if (!json_end(json)) {
-        reader->no_memory |= json_reader_problem(json)->no_memory;
-        reader_fail(reader, ERROR_SERVER, "The provider's reply is not valid JSON.");
-    }
+    (void)reader_json_is_whole(reader);
 }
 
 void gemini_read_reply(struct reply_reader *reader, struct slice body)

@@ -152,6 +152,9 @@ void reader_end(struct reply_reader *reader);
 void reader_fail(struct reply_reader *reader, enum error_class class, const char *message);
 void reader_error(struct reply_reader *reader, const struct neutral_error *error);
 
+/* Ends the document that has been read. False: it was not valid JSON, and the reply has failed. */
+bool reader_json_is_whole(struct reply_reader *reader);
+
 /* The part of that kind that is open in the choice, or NO_PART. */
 uint32_t reader_find_open(const struct reply_reader *reader, int choice, enum neutral_kind kind);
 /* The part with that key, open or not, or NO_PART. */

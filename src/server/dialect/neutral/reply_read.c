@@ -241,6 +241,15 @@ void reader_fail(struct reply_reader *reader, enum error_class class, const char
     reader_error(reader, &error);
 }
 
+bool reader_json_is_whole(struct reply_reader *reader)
+{
+    if (json_end(reader->json))
+        return true;
+    reader->no_memory |= json_reader_problem(reader->json)->no_memory;
+    reader_fail(reader, ERROR_SERVER, "The provider's reply is not valid JSON.");
+    return false;
+}
+
 uint32_t reader_find_open(const struct reply_reader *reader, int choice, enum neutral_kind kind)
 {
     for (size_t i = reader->n_slots; i-- > 0;)

@@ -299,15 +299,6 @@ static void end_response(struct reply_reader *reader, const struct reply_state *
     }
 }
 
-static bool check_document(struct reply_reader *reader)
-{
-    if (json_end(reader->json))
-        return true;
-    reader->no_memory |= json_reader_problem(reader->json)->no_memory;
-    reader_fail(reader, ERROR_SERVER, "The provider's reply is not valid JSON.");
-    return false;
-}
-
 void responses_read_reply(struct reply_reader *reader, struct slice body)
 {
     struct reply_state state = {.has_usage = false};
@@ -318,7 +309,7 @@ void responses_read_reply(struct reply_reader *reader, struct slice body)
         json_enter(reader->json))
         while (json_next(reader->json, &key, &value))
             read_state_key(reader, key, &value, &state);
-    if (check_document(reader))
+    if (reader_json_is_whole(reader))
         end_response(reader, &state);
 }
 
@@ -464,7 +455,7 @@ void responses_read_event(struct reply_reader *reader, struct slice name, struct
         json_enter(reader->json))
         while (json_next(reader->json, &key, &value))
             read_event_key(reader, key, &value, &event, &item, &state);
-    if (!check_document(reader))
+    if (!reader_json_is_whole(reader))
         return;
     if (json_text_is(event.type, "error")) {
         struct neutral_error error;
