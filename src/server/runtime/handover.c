@@ -26,7 +26,7 @@
  * which the other one reads when this one has ended.
  */
 #define _GNU_SOURCE /* accept4 */
-#include "server/runtime/handover.h"
+#include "server/runtime/handover_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -38,15 +38,11 @@
 #include <unistd.h>
 
 #include "io/http/http_client.h"
-#include "io/net/fd_poll.h"
-#include "lib/core/array.h"
 #include "lib/core/problem.h"
-#include "server/ledger/spending.h"
 #include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/reload.h"
 #include "server/runtime/takeover_state.h"
-#include "server/runtime/takeover_wire.h"
 #include "server/runtime/worker.h"
 
 enum {
@@ -54,55 +50,6 @@ enum {
     TURN_MS = 5000,
     LAST_WORDS_MS = 5000,
     EVENTS_MAX = 64 << 20,
-};
-
-enum handover_state {
-    NOBODY,
-    OFFERED,
-    PREPARING,
-    COMMITTED,
-    HOLDING,   /* workers stop accepting; without a link: to go on then */
-    HELD,      /* nobody accepts */
-    PASSING,   /* the other one serves as soon as it is told */
-    RELEASING, /* workers accept again */
-    RETIRED,
-};
-
-/* A frame that the other process has not taken yet. */
-struct handover_frame {
-    STAILQ_ENTRY(handover_frame) next;
-    enum takeover_type type;
-    size_t n, n_fds;
-    int fds[TAKEOVER_SOCKETS_MAX]; /* borrowed: they are open for as long as it is offered */
-    char payload[];
-};
-
-struct handover {
-    struct control *control;
-    void (*retire)(void *arg);
-    void *arg;
-    char path[108];
-    int listening;
-    ino_t inode; /* the socket's, to know whether its name is still this process's */
-    struct net_poll *coming;
-
-    enum handover_state state;
-    int fd; /* to the other process; -1: there is none */
-    long pid;
-    struct net_poll *peer;
-    tg_ms late_ms, turn_ms;
-    struct net_timer late;                  /* it has taken too long */
-    atomic_size_t n_holding;                /* workers that have not done it yet */
-    struct net_post held;                   /* all have */
-    struct http_origin *relay, *grpc_relay; /* where it takes requests; null: not known */
-    STAILQ_HEAD(, handover_frame) out;
-    struct takeover_frame in;
-
-    pthread_mutex_t lock; /* guards the events, which come from any thread */
-    char *events;
-    size_t n_events, max_events, most_events;
-    bool full;
-    struct net_post told;
 };
 
 /* What the control thread says of it, in the form of the log. */
@@ -122,135 +69,14 @@ static void retire(struct handover *handover);
 
 static void flush_out(struct handover *handover)
 {
-    struct handover_frame *frame;
-    bool retires = false;
-    int sent = 1;
-
-    while (sent > 0 && (frame = STAILQ_FIRST(&handover->out)) != NULL) {
-        sent = takeover_send(handover->fd, frame->type, frame->payload, frame->n, frame->fds,
-                             frame->n_fds);
-        if (sent > 0) {
-            STAILQ_REMOVE_HEAD(&handover->out, next);
-            retires |= frame->type == TAKEOVER_RETIRED;
-            free(frame);
-        }
-    }
-    if (sent < 0 && !retires)
-        return; /* it is gone, which reading finds out */
-    net_poll_watch(handover->peer, NET_POLL_READ | (sent == 0 ? NET_POLL_WRITE : 0u));
-    if (retires)
+    if (handover_flush(handover))
         retire(handover);
 }
 
-static void handover_send(struct handover *handover, enum takeover_type type, const void *payload,
-                          size_t n, const int *fds, size_t n_fds)
-{
-    struct handover_frame *frame = calloc(1, sizeof *frame + n);
-
-    if (frame == NULL) {
-        pthread_mutex_lock(&handover->lock);
-        handover->full = true;
-        pthread_mutex_unlock(&handover->lock);
-        return;
-    }
-    frame->type = type;
-    frame->n = n;
-    frame->n_fds = n_fds;
-    if (n > 0)
-        memcpy(frame->payload, payload, n);
-    if (n_fds > 0)
-        memcpy(frame->fds, fds, n_fds * sizeof *fds);
-    STAILQ_INSERT_TAIL(&handover->out, frame, next);
-}
-
-/* Records into frames, none of which is cut. */
-static void send_records(struct handover *handover, enum takeover_type type, const char *bytes,
-                         size_t n)
-{
-    size_t from = 0, to = 0;
-
-    while (from < n) {
-        struct takeover_record head;
-        memcpy(&head, bytes + to, sizeof head);
-        size_t next = to + sizeof head + head.bytes;
-        if (next - from > TAKEOVER_FRAME_MAX) {
-            handover_send(handover, type, bytes + from, to - from, NULL, 0);
-            from = to;
-        }
-        to = next;
-        if (to == n) {
-            handover_send(handover, type, bytes + from, to - from, NULL, 0);
-            from = to;
-        }
-    }
-}
-
-/* ---- events, from any thread ---- */
-
-static void handover_tell(struct handover *handover, enum takeover_record_kind kind,
-                          const void *first, size_t n_first, const void *second, size_t n_second)
-{
-    struct takeover_record head = {(uint32_t)kind, (uint32_t)(n_first + n_second)};
-    size_t n = sizeof head + n_first + n_second;
-
-    pthread_mutex_lock(&handover->lock);
-    if (handover->n_events + n > handover->most_events ||
-        !array_reserve(&handover->events, &handover->max_events, handover->n_events + n)) {
-        handover->full = true;
-    } else if (!handover->full) {
-        char *at = handover->events + handover->n_events;
-        memcpy(at, &head, sizeof head);
-        memcpy(at + sizeof head, first, n_first);
-        if (n_second > 0)
-            memcpy(at + sizeof head + n_first, second, n_second);
-        handover->n_events += n;
-    }
-    pthread_mutex_unlock(&handover->lock);
-    net_loop_post(handover->control->loop, &handover->told);
-}
-
-static void money_moved(void *context, const struct spending_event *event)
-{
-    struct takeover_money money = {.call = event->call,
-                                   .micro = event->micro,
-                                   .reserved_at = event->reserved_at,
-                                   .entry = event->entry,
-                                   .journal = event->journal,
-                                   .tenant = event->tenant,
-                                   .user_bytes = (uint32_t)event->user.size};
-
-    handover_tell(context, event->kind == SPENDING_SENT ? TAKEOVER_SENT : TAKEOVER_SETTLED, &money,
-                  sizeof money, event->user.bytes, event->user.size);
-}
-
-static void limits_moved(void *context, const void *bytes, size_t n)
-{
-    handover_tell(context, TAKEOVER_STORE, bytes, n, NULL, 0);
-}
-
-/* All that is to be told becomes frames. */
 static void queue_events(struct handover *handover)
 {
-    char *events;
-    size_t n;
-    bool full;
-
-    if (handover->fd < 0)
-        return;
-    pthread_mutex_lock(&handover->lock);
-    events = handover->events;
-    n = handover->n_events;
-    full = handover->full;
-    handover->events = NULL;
-    handover->n_events = handover->max_events = 0;
-    pthread_mutex_unlock(&handover->lock);
-    if (full) {
-        free(events);
+    if (handover->fd >= 0 && !handover_queue_events(handover))
         handover_lose(handover, "does not read what it is sent");
-        return;
-    }
-    send_records(handover, TAKEOVER_EVENTS, events, n);
-    free(events);
 }
 
 /* Not before what was to be told earlier has been taken: else frames would grow without a bound. */
@@ -310,7 +136,7 @@ static void prepare(struct handover *handover)
     struct gateway *gateway = handover->control->gateway;
 
     atomic_store(&gateway->handing_over, true);
-    spending_follow(gateway->spending, money_moved, handover);
+    spending_follow(gateway->spending, handover_money_moved, handover);
     gateway_keep_policy(gateway);
 }
 
@@ -352,23 +178,13 @@ static void close_peer(struct handover *handover)
     }
 }
 
-static void forget_events(struct handover *handover)
-{
-    pthread_mutex_lock(&handover->lock);
-    free(handover->events);
-    handover->events = NULL;
-    handover->n_events = handover->max_events = 0;
-    handover->full = false;
-    pthread_mutex_unlock(&handover->lock);
-}
-
 static void handover_stop_following(struct handover *handover)
 {
     struct gateway *gateway = handover->control->gateway;
 
     spending_follow(gateway->spending, NULL, NULL);
     takeover_state_unfollow(gateway);
-    forget_events(handover);
+    handover_forget_events(handover);
 }
 
 static void take_back(struct handover *handover)
@@ -500,11 +316,11 @@ static void commit(struct handover *handover)
     char *state;
     size_t n;
 
-    if (!takeover_state_save(handover->control, limits_moved, handover, &state, &n)) {
+    if (!takeover_state_save(handover->control, handover_limits_moved, handover, &state, &n)) {
         handover_lose(handover, "cannot be told the state of limits: there is no memory");
         return;
     }
-    send_records(handover, TAKEOVER_STATE, state, n);
+    handover_send_records(handover, TAKEOVER_STATE, state, n);
     free(state);
     handover_send(handover, TAKEOVER_COMMIT, NULL, 0, NULL, 0);
     flush_out(handover);
