@@ -20,68 +20,21 @@
  * when neither is in flight. What is renewed stands in a list by the time of its last renewal; one
  * timer looks at its head.
  */
-#include "server/remote_store/remote_keys.h"
+#include "server/remote_store/remote_keys_internal.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/remote_store/remote_name.h"
 #include "server/remote_store/scripts.h"
 
-enum { NAMES_BYTES = 2048, NUMBER_BYTES = 24, OWED_MAX = 8192 };
-enum { GIVEN_TOGETHER = 32, ARGS_MAX = 10 + 6 * GIVEN_TOGETHER };
+enum { OWED_MAX = 8192 };
 
-static const tg_ms SUSPENDED_FOR = 60000, AGAIN = 50, OWED_FOR = 60000;
-
-enum key_state { ASKED, HELD, ABANDONED, KEPT, REFUSED, ENDED, GIVEN, OVER };
-
-TAILQ_HEAD(key_list, remote_key);
-
-struct remote_key {
-    struct redis_ask ask; /* the take, later the release */
-    struct redis_ask renewal;
-    struct remote_keys *keys;
-    enum key_state state;
-    bool ask_in_flight, renewal_in_flight;
-    TAILQ_ENTRY(remote_key) list; /* held, spare, unsent, giving, together, waiting; or in none */
-    struct key_list together;     /* giving: others of the same key, released by the same script, */
-    struct key_list waiting;      /* and by the next */
-    tg_ms renewed_at;
-    remote_keys_decided *decided;
-    void *context;
-    int64_t tokens;
-    int64_t breaker_failures;
-    tg_ms breaker_open;
-    atomic_llong *watch; /* set to 0 by a no, while it is kept; or null */
-    bool owed;           /* it was asked for without limits: it is used, whatever they say */
-    struct tg_key_report report; /* how it ended, and until when that is told */
-    struct tg_key_ending ending;
-    tg_ms give_until;
-    struct slice key, key_leases, suspended, group, group_leases;
-    size_t id_bytes;
-    char id[160];
-    char names[NAMES_BYTES];
-};
-
-struct remote_keys {
-    struct remote_keys_options options;
-    struct net_timer timer; /* the next renewal */
-    struct key_list held;   /* the one whose renewal is longest ago first */
-    struct key_list spare;  /* memory to be used again */
-    struct key_list unsent; /* released, and Redis does not know */
-    struct key_list giving; /* whose release is on its way */
-    struct net_timer again; /* sends the unsent */
-    LIST_HEAD(, suspension) suspensions;
-    size_t n;
-    uint64_t last_id;
-    char prefix[160];
-    char holder[128];
-};
+static const tg_ms SUSPENDED_FOR = 60000, OWED_FOR = 60000;
 
 /* A suspension that is on its way to Redis: rare, so each has memory of its own. */
 struct suspension {
@@ -93,13 +46,7 @@ struct suspension {
 
 /* ---- arguments of scripts ---- */
 
-struct args {
-    struct slice list[ARGS_MAX];
-    size_t n;
-    char numbers[ARGS_MAX][NUMBER_BYTES];
-};
-
-static void remote_keys_add_number(struct args *args, int64_t number)
+void remote_keys_add_number(struct key_args *args, int64_t number)
 {
     char *to = args->numbers[args->n];
     int n = snprintf(to, NUMBER_BYTES, "%lld", (long long)number);
@@ -108,8 +55,7 @@ static void remote_keys_add_number(struct args *args, int64_t number)
     args->list[args->n++] = (struct slice){to, (size_t)n};
 }
 
-/* What every script begins with: the time, and the lease. */
-static void begin_args(struct args *args, const struct remote_key *key)
+void remote_keys_begin_args(struct key_args *args, const struct remote_key *key)
 {
     const struct remote_keys_options *options = &key->keys->options;
 
@@ -141,8 +87,7 @@ static struct remote_key *get_spare(struct remote_keys *keys)
     return key;
 }
 
-/* Once nothing of it is in flight. */
-static void put_spare(struct remote_key *key)
+void remote_key_put_spare(struct remote_key *key)
 {
     struct remote_keys *keys = key->keys;
 
@@ -246,12 +191,12 @@ static void set_timer(struct remote_keys *keys)
 static void renew(struct remote_key *key)
 {
     struct slice names[4] = {key->key, key->key_leases, key->group, key->group_leases};
-    struct args args;
+    struct key_args args;
 
     /* One that is still on its way will do as well. */
     if (key->renewal_in_flight)
         return;
-    begin_args(&args, key);
+    remote_keys_begin_args(&args, key);
     remote_keys_add_number(&args, key->keys->options.ttl);
     remote_keys_add_number(&args, key->tokens);
     key->renewal_in_flight = true;
@@ -280,184 +225,12 @@ static void renew_answered(struct redis_ask *ask, const struct redisReply *reply
     (void)reply;
     key->renewal_in_flight = false;
     if (key->state == OVER)
-        put_spare(key);
-}
-
-/* ---- giving back ---- */
-
-static void send_later(struct remote_key *key)
-{
-    struct remote_keys *keys = key->keys;
-
-    TAILQ_INSERT_HEAD(&keys->unsent, key, list);
-    if (!net_timer_is_set(&keys->again))
-        net_timer_set(keys->options.loop, &keys->again, AGAIN);
-}
-
-static void send_back(struct remote_key *key);
-
-/* A release has been answered, or lost. */
-static void end_give(struct remote_key *key, bool answered)
-{
-    assert(key->state == GIVEN);
-    if (!answered && net_loop_now(key->keys->options.loop) < key->give_until) {
-        send_later(key);
-        return;
-    }
-    key->state = OVER;
-    put_spare(key);
-}
-
-static struct remote_key *take_first(struct key_list *list)
-{
-    struct remote_key *first = TAILQ_FIRST(list);
-
-    if (first)
-        TAILQ_REMOVE(list, first, list);
-    return first;
-}
-
-/* Those that have ended meanwhile go together; after a loss, each when it is sent again. */
-static void give_waiting(struct key_list *waiting, bool answered)
-{
-    struct remote_key *first = answered ? take_first(waiting) : NULL, *each;
-
-    while (!answered && (each = take_first(waiting)) != NULL)
-        send_later(each);
-    if (first == NULL)
-        return;
-    for (int n = 0; n < GIVEN_TOGETHER && (each = take_first(waiting)) != NULL; n++)
-        TAILQ_INSERT_TAIL(&first->together, each, list);
-    TAILQ_CONCAT(&first->waiting, waiting, list);
-    send_back(first);
-}
-
-static void give_answered(struct redis_ask *ask, const struct redisReply *reply)
-{
-    struct remote_key *key = of_ask(ask), *each;
-    struct key_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
-
-    assert(key->ask_in_flight && key->state == GIVEN);
-    TAILQ_REMOVE(&key->keys->giving, key, list);
-    key->ask_in_flight = false;
-    TAILQ_CONCAT(&waiting, &key->waiting, list);
-    while ((each = take_first(&key->together)) != NULL)
-        end_give(each, reply != NULL);
-    end_give(key, reply != NULL);
-    give_waiting(&waiting, reply != NULL);
-}
-
-/* In the words of key_give.lua. */
-static int outcome_of(const struct tg_key_report *report)
-{
-    if (report->outcome == TG_KEY_FAILED)
-        return 1;
-    return report->outcome == TG_KEY_CANCELLED ? 2 : 0;
-}
-
-static int64_t used_of(const struct tg_key_report *report)
-{
-    return report->tokens < 0 ? -1 : num_min(report->tokens, TG_NUMBER_MAX);
-}
-
-static void add_ending(struct args *args, const struct remote_key *key, tg_ms now)
-{
-    remote_keys_add_number(args, key->report.sent);
-    remote_keys_add_number(args, used_of(&key->report));
-    remote_keys_add_number(args, outcome_of(&key->report));
-    remote_keys_add_number(args, num_less(key->ending.cool_until, now));
-    remote_keys_add_number(args, num_less(key->ending.open_until, now));
-}
-
-static void send_back(struct remote_key *key)
-{
-    struct slice names[4] = {key->key, key->key_leases, key->group, key->group_leases};
-    tg_ms now = net_loop_now(key->keys->options.loop);
-    struct remote_key *each;
-    struct args args;
-
-    begin_args(&args, key);
-    add_ending(&args, key, now);
-    remote_keys_add_number(&args, key->breaker_failures);
-    remote_keys_add_number(&args, key->breaker_open);
-    TAILQ_FOREACH(each, &key->together, list) {
-        args.list[args.n++] = (struct slice){each->id, each->id_bytes};
-        add_ending(&args, each, now);
-    }
-    assert(!key->ask_in_flight && key->state == GIVEN);
-    TAILQ_INSERT_TAIL(&key->keys->giving, key, list);
-    key->ask_in_flight = true;
-    redis_ask_init(&key->ask, give_answered, NULL);
-    redis_eval(key->keys->options.redis, &key->ask, &script_key_give, names, key->group.n ? 4 : 2,
-               args.list, args.n);
-}
-
-/* While a release of the same key is on its way, it waits for the next. */
-static void send_or_wait(struct remote_key *key)
-{
-    struct remote_key *each;
-
-    TAILQ_INIT(&key->together);
-    TAILQ_INIT(&key->waiting);
-    TAILQ_FOREACH(each, &key->keys->giving, list) {
-        if (slice_equal(each->key, key->key) && slice_equal(each->group, key->group)) {
-            TAILQ_INSERT_TAIL(&each->waiting, key, list);
-            return;
-        }
-    }
-    send_back(key);
-}
-
-static void ask_without_limits(struct remote_key *key);
-
-static void send_again(void *arg)
-{
-    struct remote_keys *keys = arg;
-    struct key_list unsent = TAILQ_HEAD_INITIALIZER(unsent);
-    struct remote_key *key;
-
-    TAILQ_CONCAT(&unsent, &keys->unsent, list);
-    while ((key = TAILQ_FIRST(&unsent)) != NULL) {
-        TAILQ_REMOVE(&unsent, key, list);
-        if (key->state == ENDED)
-            ask_without_limits(key);
-        else
-            send_or_wait(key);
-    }
-}
-
-static void give(struct remote_key *key, const struct tg_key_report *report,
-                 const struct tg_key_ending *ending)
-{
-    key->state = GIVEN;
-    key->report = *report;
-    key->ending = *ending;
-    key->give_until = num_add(net_loop_now(key->keys->options.loop), key->keys->options.ttl);
-    send_or_wait(key);
-}
-
-void remote_keys_give(struct remote_key *key, const struct tg_key_report *report,
-                      const struct tg_key_ending *ending)
-{
-    TAILQ_REMOVE(&key->keys->held, key, list);
-    give(key, report, ending);
-}
-
-/* A yes that nobody waits for. */
-static void give_unsent(struct remote_key *key)
-{
-    struct tg_key_ending ending = {0, 0};
-    struct tg_key_report report;
-
-    tg_key_report_init(&report);
-    report.outcome = TG_KEY_CANCELLED;
-    report.sent = false;
-    give(key, &report, &ending);
+        remote_key_put_spare(key);
 }
 
 /* ---- taking ---- */
 
-static void add_limits(struct args *args, const struct tg_key_limits *limits)
+static void add_limits(struct key_args *args, const struct tg_key_limits *limits)
 {
     remote_keys_add_number(args, limits->rpm);
     remote_keys_add_number(args, limits->tpm);
@@ -469,9 +242,9 @@ static void ask_for(struct remote_key *key, const struct tg_key_limits *limits,
 {
     struct slice names[5] = {key->key, key->key_leases, key->suspended, key->group,
                              key->group_leases};
-    struct args args;
+    struct key_args args;
 
-    begin_args(&args, key);
+    remote_keys_begin_args(&args, key);
     remote_keys_add_number(&args, key->keys->options.ttl);
     remote_keys_add_number(&args, key->tokens);
     add_limits(&args, limits);
@@ -486,7 +259,7 @@ static void ask_for(struct remote_key *key, const struct tg_key_limits *limits,
 
 /* It has been used: a yes is all that there is left to say. It is asked for until there is an
  * answer; a second time, with the same lease, it does nothing more. */
-static void ask_without_limits(struct remote_key *key)
+void remote_key_ask_without_limits(struct remote_key *key)
 {
     const struct tg_key_limits none = {0, 0, 0};
 
@@ -544,7 +317,7 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
 
     key->ask_in_flight = false;
     if (is_peek(key)) {
-        put_spare(key);
+        remote_key_put_spare(key);
     } else if (taken && (waited || key->state == KEPT)) {
         key->state = HELD;
         list_last(key);
@@ -552,19 +325,19 @@ static void take_answered(struct redis_ask *ask, const struct redisReply *reply)
     } else if (taken && key->state == ENDED) {
         struct tg_key_report report = key->report;
         struct tg_key_ending ending = key->ending;
-        give(key, &report, &ending);
+        remote_key_give(key, &report, &ending);
     } else if (taken) {
-        give_unsent(key);
+        remote_key_give_unsent(key);
     } else if (key->state == KEPT) {
         key->state = REFUSED; /* it is its attempt's until that ends */
         if (key->watch)
             atomic_store_explicit(key->watch, 0, memory_order_relaxed);
     } else if (key->state == ENDED && !key->owed && key->report.sent) {
-        ask_without_limits(key);
+        remote_key_ask_without_limits(key);
     } else if (key->state == ENDED && key->owed && !reply && is_worth_telling(key)) {
-        send_later(key);
+        remote_key_send_later(key);
     } else {
-        put_spare(key);
+        remote_key_put_spare(key);
     }
     if (waited)
         decided(context, fine ? TG_OK : TG_ERR_STORE, fine && !taken ? &hold : NULL);
@@ -612,13 +385,13 @@ void remote_keys_end(struct remote_key *key, const struct tg_key_report *report,
     key->give_until = num_add(net_loop_now(key->keys->options.loop), OWED_FOR);
     key->watch = NULL;
     if (key->state == REFUSED && report->sent)
-        ask_without_limits(key);
+        remote_key_ask_without_limits(key);
     if (key->state == KEPT || key->ask_in_flight) {
         key->state = ENDED;
         return;
     }
     key->state = OVER;
-    put_spare(key);
+    remote_key_put_spare(key);
 }
 
 /* A lease of a key with these terms, with an id of its own. Null: no memory, or names too long. */
@@ -629,7 +402,7 @@ static struct remote_key *new_key(struct remote_keys *keys, const struct tg_key_
     if (!key)
         return NULL;
     if (!write_names(key, terms)) {
-        put_spare(key);
+        remote_key_put_spare(key);
         return NULL;
     }
     key->tokens = terms->tokens;
@@ -676,7 +449,7 @@ void remote_keys_tell(struct remote_keys *keys, const struct tg_key_terms *terms
     struct remote_key *key = new_key(keys, terms);
 
     if (key)
-        give(key, report, ending);
+        remote_key_give(key, report, ending);
 }
 
 void remote_keys_owe(struct remote_keys *keys, const struct tg_key_terms *terms,
@@ -690,7 +463,7 @@ void remote_keys_owe(struct remote_keys *keys, const struct tg_key_terms *terms,
     key->ending = *ending;
     key->give_until = num_add(net_loop_now(keys->options.loop), OWED_FOR);
     key->state = ENDED;
-    ask_without_limits(key);
+    remote_key_ask_without_limits(key);
 }
 
 /* ---- suspending ---- */
@@ -752,7 +525,7 @@ enum tg_err remote_keys_new(const struct remote_keys_options *options, struct re
         return TG_ERR_INVALID;
     }
     net_timer_init(&keys->timer, renew_due, keys);
-    net_timer_init(&keys->again, send_again, keys);
+    net_timer_init(&keys->again, remote_keys_send_again, keys);
     TAILQ_INIT(&keys->held);
     TAILQ_INIT(&keys->spare);
     TAILQ_INIT(&keys->unsent);
