@@ -2,7 +2,7 @@
  *
  * A call is a state machine. call_step() is the only function that takes an event, and call_move()
  * the only one that writes the state. What a call needs from the world around it (time, timers, a
- * request to the provider, the remote store) is a table of functions, struct call_env, so that a
+ * request to the provider, the remote store) is a table of functions, call_env.h, so that a
  * test can drive a call without a network: tests/unit/server/proxy/test_call_step.c tries every
  * event in every state, and counts afterwards that nothing is held any more.
  *
@@ -27,9 +27,10 @@
  *
  * With `store: memory` no call is ever in AT_OBJECTS, AT_LIMITS, AT_MONEY or AT_KEY.
  *
- * The machine is drawn in CALL_STATES below, and call_step() asserts it. What a call holds in which
- * state is asserted at the end of every step, too. Each thing is given back in one place in
- * call_settle.c, which may be called in every state: whatever goes wrong, that is the way out.
+ * The machine is drawn in CALL_STATES of call_state.h, and call_step() asserts it. What a call
+ * holds in which state is asserted at the end of every step, too. Each thing is given back in one
+ * place in call_settle.c, which may be called in every state: whatever goes wrong, that is the way
+ * out.
  *
  * A call belongs to its worker's thread. Other threads only wake its `waiter`.
  */
@@ -47,7 +48,9 @@
 #include "server/dialect/replies.h"
 #include "server/dialect/sse.h"
 #include "server/dialect/usage.h"
+#include "server/proxy/call_env.h"
 #include "server/proxy/call_report.h"
+#include "server/proxy/call_state.h"
 #include "server/remote/remote.h"
 #include "server/runtime/body_buffer.h"
 #include "server/runtime/gateway.h"
@@ -55,165 +58,6 @@
 #include "server/runtime/tenant_share.h"
 #include "server/runtime/worker.h"
 #include "server/upstream/access_token.h"
-
-/* clang-format off */
-#define CALL_EVENTS(X)                                                                             \
-    X(HEAD)         /* the head of the client's request has come */                                \
-    X(BODY)         /* bytes of its body */                                                        \
-    X(BODY_END)     /* its body is complete */                                                     \
-    X(PARSED)       /* a thread of the pool has read it */                                         \
-    X(WOKEN)        /* the gate at which it waits has woken it */                                  \
-    X(TIMER)        /* a wait, a pause or the time for draining is over */                         \
-    X(LIMITS)       /* the remote store has decided rate and cost */                               \
-    X(MONEY)        /* the remote store has reserved money, or refused to */                       \
-    X(KEY)          /* the remote store has granted the key, or refused it */                      \
-    X(OBJECTS)      /* the remote store has said whose objects are whose */                        \
-    X(REQUEST_ROOM) /* the provider takes more of the request */                                   \
-    X(REPLY_HEAD)   /* the head of the provider's reply */                                         \
-    X(REPLY_DATA)   /* bytes of the reply's body */                                                \
-    X(REPLY_END)    /* the reply is complete */                                                    \
-    X(REPLY_FAILED) /* there will be no reply, or no more of it */                                 \
-    X(ROOM)         /* the client takes bytes again */                                             \
-    X(GONE)         /* the client's side has ended */                                              \
-    X(WORKER_END)   /* the worker ends */
-
-/* The machine. For each state its letter, and for each event, in the order above, the states that
- * the call may be in afterwards, in cells of four characters. "-" is an event that cannot come in
- * this state. "+" stands for "tsmkceao": the call goes on with its next attempt as far as nothing
- * has to be waited for (thread, slot, money, key, token, request), or it is answered on the way.
- * "*" stands for "+gl", and j: it begins.
- *
- *                    HEAD
- *                    |   BODY
- *                    |   |   BODY_END
- *                    |   |   |   PARSED
- *                    |   |   |   |   WOKEN
- *                    |   |   |   |   |   TIMER
- *                    |   |   |   |   |   |   LIMITS
- *                    |   |   |   |   |   |   |   MONEY
- *                    |   |   |   |   |   |   |   |   KEY
- *                    |   |   |   |   |   |   |   |   |   OBJECTS
- *                    |   |   |   |   |   |   |   |   |   |   REQUEST_ROOM
- *                    |   |   |   |   |   |   |   |   |   |   |   REPLY_HEAD
- *                    |   |   |   |   |   |   |   |   |   |   |   |   REPLY_DATA
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_END
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   REPLY_FAILED
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   ROOM
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   GONE
- *                    |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   |   WORKER_END
- */
-#define CALL_STATES(X)                                                                             \
-    X(NEW,        n, "ro  -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")   \
-    X(READING,    r, "-   ro  *b  -   -   -   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(PARSING,    b, "-   -   -   *f  -   -   -   -   -   -   -   -   -   -   -   -   bf  f   ")   \
-    X(AT_OBJECTS, j, "-   -   -   -   -   -   -   -   -   +gl -   -   -   -   -   -   f   -   ")   \
-    X(TRANSLATING,t, "-   -   -   +glf-   -   -   -   -   -   -   -   -   -   -   -   tf  f   ")   \
-    X(AT_SLOT,    s, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(AT_GATE,    g, "-   -   -   -   +gl +gl -   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(AT_LIMITS,  l, "-   -   -   -   -   -   +   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(AT_MONEY,   m, "-   -   -   -   -   -   -   +   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(AT_KEY,     k, "-   -   -   -   -   -   -   -   +   -   -   -   -   -   -   -   f   -   ")   \
-    X(AT_TOKEN,   c, "-   -   -   -   +   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(BOUNDING,   e, "-   -   -   aof -   -   -   -   -   -   -   -   -   -   -   -   ef  f   ")   \
-    X(ASKING,     a, "-   -   -   -   -   -   -   -   -   -   a   aw  +pw +p  +p  -   df  -   ")   \
-    X(PAUSING,    p, "-   -   -   -   -   +   -   -   -   -   -   -   -   -   -   -   f   -   ")   \
-    X(ANSWERING,  w, "-   -   -   -   -   -   -   -   -   -   w   -   wo  o   o   w   df  -   ")   \
-    X(DRAINING,   d, "-   -   -   -   -   f   -   -   -   -   d   d   d   f   f   -   -   f   ")   \
-    X(OVER,       o, "-   o   o   -   -   -   -   -   -   -   -   -   -   -   -   o   f   -   ")   \
-    X(FREED,      f, "-   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   -   ")
-/* clang-format on */
-
-enum call_state {
-#define CALL_STATE_ENUM(name, letter, next) CALL_##name,
-    CALL_STATES(CALL_STATE_ENUM)
-#undef CALL_STATE_ENUM
-        CALL_STATE_COUNT
-};
-
-enum call_event {
-#define CALL_EVENT_ENUM(name) CALL_ON_##name,
-    CALL_EVENTS(CALL_EVENT_ENUM)
-#undef CALL_EVENT_ENUM
-        CALL_EVENT_COUNT
-};
-
-/* What comes with an event. */
-struct call_input {
-    struct slice bytes;                  /* BODY, REPLY_DATA */
-    const struct http_head *head;        /* REPLY_HEAD: there until the exchange ends */
-    enum http_why why;                   /* REPLY_FAILED, GONE */
-    const char *text;                    /* REPLY_FAILED: the same for people; null: nothing */
-    enum tg_err err;                     /* LIMITS, MONEY, KEY: why there is no decision */
-    const struct tg_axes *axes;          /* LIMITS, without an error */
-    const struct tg_money_answer *money; /* MONEY, without an error */
-    const struct tg_key_hold *hold;      /* KEY: others leave no room in it; null: it is granted */
-    bool known;                          /* OBJECTS: the remote store has answered */
-};
-
-/* What a call needs from outside. Each has the signature and the promises of the function of the
- * gateway that call_env has in its place. */
-struct call_env {
-    /* Where the events come to that the call has asked for: functions of call_step.c. */
-    const struct http_client_ops *reply;
-    void (*limits_decided)(struct remote_claim *debit, enum tg_err err, const struct tg_axes *axes);
-    void (*money_decided)(struct remote_reservation *money, enum tg_err err,
-                          const struct tg_money_answer *answer);
-    void (*key_decided)(struct remote_key_claim *key, enum tg_err err,
-                        const struct tg_key_hold *hold);
-    const struct remote_objects_ops *objects;
-    void (*parsed)(void *call);
-
-    /* The gateway's pool of threads. */
-    bool (*job_put)(struct net_pool *pool, struct net_lane *lane, struct net_job *job);
-    bool (*job_cancel)(struct net_pool *pool, struct net_job *job);
-    void (*job_end)(struct net_pool *pool, struct net_job *job);
-
-    tg_ms (*now)(struct net_loop *loop);
-    void (*timer_set)(struct net_loop *loop, struct net_timer *timer, tg_ms ms);
-    void (*timer_stop)(struct net_loop *loop, struct net_timer *timer);
-    struct http_outbound *(*send)(struct http_client *client, struct http_origin *origin,
-                                  const struct http_head *head,
-                                  const struct http_timeouts *timeouts,
-                                  const struct http_client_ops *ops, void *owner);
-    size_t (*out_write)(struct http_outbound *out, struct slice bytes);
-    void (*out_finish)(struct http_outbound *out, const struct http_field *trailers, size_t n);
-    void (*out_pause)(struct http_outbound *out);
-    void (*out_resume)(struct http_outbound *out);
-    void (*out_cancel)(struct http_outbound *out, uint32_t code);
-    bool (*limits_refused)(struct remote_port *port, const struct remote_terms *terms,
-                           const struct tg_debit *what, struct tg_axes *axes);
-    bool (*limits_take)(struct remote_port *port, struct remote_claim *debit,
-                        const struct remote_terms *terms, const struct tg_debit *what,
-                        void (*decided)(struct remote_claim *debit, enum tg_err err,
-                                        const struct tg_axes *axes),
-                        enum tg_err *err, struct tg_axes *axes);
-    void (*limits_settle)(struct remote_claim *debit, int64_t actual);
-    void (*limits_refund)(struct remote_claim *debit);
-    bool (*money_take)(struct remote_port *port, struct remote_reservation *money,
-                       const struct remote_terms *terms, const struct spending_call *call,
-                       void (*decided)(struct remote_reservation *money, enum tg_err err,
-                                       const struct tg_money_answer *answer),
-                       enum tg_err *err, struct tg_money_answer *answer);
-    void (*money_settle)(struct remote_reservation *money, tg_micro spent);
-    bool (*key_take)(struct remote_port *port, struct remote_key_claim *key,
-                     const struct remote_terms *terms, struct tg_keyring *ring, tg_key_lease lease,
-                     atomic_llong *asked_at, tg_ms patience,
-                     void (*decided)(struct remote_key_claim *key, enum tg_err err,
-                                     const struct tg_key_hold *hold),
-                     enum tg_err *err);
-    void (*key_give)(struct remote_key_claim *key, struct tg_keyring *ring, tg_key_lease lease,
-                     tg_ms now, const struct tg_key_report *report);
-    struct remote_objects_ask *(*objects_find)(struct remote_port *port,
-                                               const uint8_t (*hashes)[REMOTE_OBJECT_HASH],
-                                               size_t n, struct slice tenant,
-                                               const struct remote_objects_ops *ops, void *context);
-    void (*objects_cancel)(struct remote_objects_ask *ask);
-    void (*objects_put)(struct remote_port *port, const struct remote_object *object, bool listed,
-                        tg_ms life, remote_object_refused *refused, void *context);
-    void (*objects_drop)(struct remote_port *port, const struct remote_object *object);
-};
-
-extern const struct call_env call_env; /* the gateway's own: a loop, a client, Redis */
 
 /* What became of a stage on the way to the provider. */
 enum call_verdict {
@@ -459,23 +303,6 @@ void call_take_scan(struct call *call);
 void call_give_scan(struct call *call);
 
 void call_free_scans(struct proxy_worker *proxy);
-
-/* ---- call_state.c: the table ---- */
-
-/* Writes the state. */
-void call_move(struct call *call, enum call_state to);
-
-/* Asserts what the call holds in its state; call_step() leaves it so. */
-void call_check(const struct call *call);
-
-/* Whether CALL_STATES has `to` among the states after `event` in `from`. */
-bool call_may_follow(enum call_state from, enum call_event event, enum call_state to);
-
-/* Whether the event can come in that state at all. */
-bool call_may_come(enum call_state state, enum call_event event);
-
-const char *call_state_name(enum call_state state); /* "AT_SLOT" */
-const char *call_event_name(enum call_event event); /* "REPLY_END" */
 
 /* ---- call_step.c: the machine ---- */
 
