@@ -26,6 +26,21 @@ void dialect_case_fini(struct dialect_case *c)
     c->text = NULL;
 }
 
+int dialect_open(void **state)
+{
+    static struct dialect_case c;
+
+    dialect_case_init(&c);
+    *state = &c;
+    return 0;
+}
+
+int dialect_close(void **state)
+{
+    dialect_case_fini(*state);
+    return 0;
+}
+
 static char *swapped(const char *text, size_t n, char from, char to)
 {
     char *copy = malloc(n + 1);

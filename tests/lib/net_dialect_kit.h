@@ -18,6 +18,10 @@ struct dialect_case {
 void dialect_case_init(struct dialect_case *c);
 void dialect_case_fini(struct dialect_case *c);
 
+/* The same for cmocka: the state is the case. */
+int dialect_open(void **state);
+int dialect_close(void **state);
+
 /* Translates a request. Null: refused, and `problem` says why. */
 const char *dialect_request(struct dialect_case *c, enum dialect from, enum dialect to,
                             const char *body);

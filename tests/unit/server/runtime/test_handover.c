@@ -4,24 +4,17 @@
  * The new process is this test, which speaks the frames itself, and has a ledger of its own where
  * its lock matters. What never comes ends in the time limit of the test's runner.
  */
-#include "check.h"
+#include "takeover_kit.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "server/ledger/ledger_internal.h"
 #include "server/ledger/spending.h"
 #include "server/runtime/handover.h"
-#include "server/runtime/takeover_wire.h"
 #include "server/runtime/worker.h"
 #include "server/serve/services.h"
 
@@ -30,7 +23,7 @@ static struct world {
     struct worker worker;
     struct control control;
     struct clock clock;
-    char folder[64], path[100], ledger[100], socket[108];
+    struct takeover_folder place;
     atomic_bool retired;
 } world;
 
@@ -47,37 +40,16 @@ static int open_world_with(tg_ms late_ms, tg_ms turn_ms, size_t events_max)
     struct config_problems problems;
     struct tg_problem problem = {""};
     struct config config;
-    FILE *file;
 
     memset(&world, 0, sizeof world);
-    signal(SIGPIPE, SIG_IGN);
-    snprintf(world.folder, sizeof world.folder, "/tmp/tollgate-handover-%d", (int)getpid());
-    assert_int_equal(mkdir(world.folder, 0700), 0);
-    snprintf(world.path, sizeof world.path, "%s/t.yaml", world.folder);
-    snprintf(world.ledger, sizeof world.ledger, "%s/spend.db", world.folder);
-    assert_true(takeover_path(world.ledger, ".takeover", world.socket));
-    file = fopen(world.path, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "listen: {gateway: \"127.0.0.1:0\"}\n"
-            "ledger: {path: \"%s\"}\n"
-            "log: {level: error}\n"
-            "providers:\n"
-            "  demo: {base_url: \"http://127.0.0.1:1\", api: openai,\n"
-            "         keys: [{name: k, secret: s}]}\n"
-            "models:\n"
-            "  m: {provider: demo, price: {input: 1, output: 1}, max_output_tokens: 100}\n"
-            "tenants:\n"
-            "  - {name: a, budgets: [{usd: 1, per: total}]}\n",
-            world.ledger);
-    fclose(file);
-    if (config_load(world.path, &config, &problems) != CONFIG_READ)
+    takeover_folder_make(&world.place, "handover");
+    if (config_load(world.place.path, &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
     clock_init(&world.clock);
     if (!gateway_new(&services, &config, &world.clock, 2, &world.gateway, &problem) ||
         !worker_init(&world.worker, world.gateway, 0, &world.worker, &problem) ||
-        !control_init(&world.control, world.gateway, &world.worker, 1, world.path, &problem))
+        !control_init(&world.control, world.gateway, &world.worker, 1, world.place.path, &problem))
         fail_msg("%s", problem.text);
     world.control.handover = handover_new(&world.control, has_retired, NULL);
     assert_non_null(world.control.handover);
@@ -115,7 +87,6 @@ static int open_small_world(void **state)
 
 static int close_world(void **state)
 {
-    char command[120];
     (void)state;
 
     net_loop_stop(world.worker.loop);
@@ -124,8 +95,7 @@ static int close_world(void **state)
     worker_fini(&world.worker);
     control_fini(&world.control);
     gateway_free(world.gateway);
-    snprintf(command, sizeof command, "rm -rf %s", world.folder);
-    assert_int_equal(system(command), 0);
+    takeover_folder_remove(&world.place);
     return 0;
 }
 
@@ -163,7 +133,7 @@ static int join(void)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", world.socket);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", world.place.socket);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }

@@ -5,22 +5,15 @@
  * The old process is a thread of this test, which speaks the frames itself and has a ledger with a
  * call in flight.
  */
-#include "check.h"
+#include "takeover_kit.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "server/ledger/ledger_internal.h"
 #include "server/ledger/spending.h"
 #include "server/runtime/takeover.h"
-#include "server/runtime/takeover_wire.h"
 #include "server/runtime/worker.h"
 #include "server/serve/services.h"
 
@@ -35,7 +28,7 @@ enum ending { REFUSES,
 
 static struct old {
     struct ledger *ledger;
-    char folder[64], path[100], ledger_path[100], socket[108];
+    struct takeover_folder place;
     int listening;
     enum takeover_type last; /* says up to this */
     enum ending ending;
@@ -51,33 +44,12 @@ static int open_old(void **state)
     struct ledger_tenant_spec tenant = {"a", LEDGER_NO_PARENT, 0, 0, NULL, NULL};
     struct tg_problem problem = {""};
     struct ledger_entry entry = {.micro = SPENT};
-    FILE *file;
     (void)state;
 
     memset(&old, 0, sizeof old);
-    signal(SIGPIPE, SIG_IGN);
-    snprintf(old.folder, sizeof old.folder, "/tmp/tollgate-takeover-%d", (int)getpid());
-    assert_int_equal(mkdir(old.folder, 0700), 0);
-    snprintf(old.path, sizeof old.path, "%s/t.yaml", old.folder);
-    snprintf(old.ledger_path, sizeof old.ledger_path, "%s/spend.db", old.folder);
-    assert_true(takeover_path(old.ledger_path, ".takeover", old.socket));
-    file = fopen(old.path, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "listen: {gateway: \"127.0.0.1:0\"}\n"
-            "ledger: {path: \"%s\"}\n"
-            "log: {level: error}\n"
-            "providers:\n"
-            "  demo: {base_url: \"http://127.0.0.1:1\", api: openai,\n"
-            "         keys: [{name: k, secret: s}]}\n"
-            "models:\n"
-            "  m: {provider: demo, price: {input: 1, output: 1}, max_output_tokens: 100}\n"
-            "tenants:\n"
-            "  - {name: a, budgets: [{usd: 1, per: total}]}\n",
-            old.ledger_path);
-    fclose(file);
+    takeover_folder_make(&old.place, "takeover");
     ledger_config_init(&config);
-    config.path = old.ledger_path;
+    config.path = old.place.ledger;
     config.slots = 64;
     if (!ledger_open(&config, &old.ledger, &problem) ||
         !ledger_add_tenants(old.ledger, &tenant, 1, &problem))
@@ -88,21 +60,19 @@ static int open_old(void **state)
     assert_true(ledger_take_room(old.ledger));
     entry.micro = RESERVED;
     assert_int_not_equal(ledger_open_call(old.ledger, &entry), 0);
-    old.listening = takeover_listen(old.socket, SOCK_SEQPACKET, &problem);
+    old.listening = takeover_listen(old.place.socket, SOCK_SEQPACKET, &problem);
     assert_true(old.listening >= 0);
     return 0;
 }
 
 static int close_old(void **state)
 {
-    char command[120];
     (void)state;
 
     close(old.listening);
     if (!old.is_dead)
         ledger_free_left(old.ledger);
-    snprintf(command, sizeof command, "rm -rf %s", old.folder);
-    assert_int_equal(system(command), 0);
+    takeover_folder_remove(&old.place);
     return 0;
 }
 
@@ -186,12 +156,12 @@ static void make_new(struct new *new, struct tg_problem *problem)
     struct config config;
     struct clock clock;
 
-    if (config_load(old.path, &config, &problems) != CONFIG_READ)
+    if (config_load(old.place.path, &config, &problems) != CONFIG_READ)
         fail_msg("%s", problems.list[0].text);
     config_problems_free(&problems);
     clock_init(&clock);
     inherited_init(&new->inherited);
-    if (!takeover_begin(old.ledger_path, false, &new->inherited, &clock, &new->takeover, problem))
+    if (!takeover_begin(old.place.ledger, false, &new->inherited, &clock, &new->takeover, problem))
         fail_msg("%s", problem->text);
     assert_non_null(new->takeover);
     takeover_set_patience(new->takeover, old.ending == DIES ? 60000 : 0);
@@ -202,7 +172,7 @@ static void make_new(struct new *new, struct tg_problem *problem)
         fail_msg("%s", problem->text);
     takeover_read(new->takeover);
     if (!worker_init(&new->worker, new->gateway, 0, &new->worker, problem) ||
-        !control_init(&new->control, new->gateway, &new->worker, 1, old.path, problem))
+        !control_init(&new->control, new->gateway, &new->worker, 1, old.place.path, problem))
         fail_msg("%s", problem->text);
 }
 

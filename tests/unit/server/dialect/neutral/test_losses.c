@@ -4,6 +4,7 @@
  * comparing. Run from the top of the tree.
  */
 #include "check.h"
+#include "document.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,47 +16,15 @@
 #define BEGIN "<!-- losses: made by test_losses.c from the table of the program -->\n"
 #define END "<!-- end of losses -->\n"
 
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text;
-    long bytes;
-
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    bytes = ftell(file);
-    rewind(file);
-    text = calloc(1, (size_t)bytes + 1);
-    assert_non_null(text);
-    assert_int_equal(fread(text, 1, (size_t)bytes, file), bytes);
-    fclose(file);
-    return text;
-}
-
 static void the_document_shows_the_table(void **state)
 {
-    char *text = read_file(DOC);
-    char *begin = strstr(text, BEGIN), *end = strstr(text, END);
     struct text_out want = {.size = 0};
 
     (void)state;
-    assert_non_null(begin);
-    assert_non_null(end);
-    begin += strlen(BEGIN);
     losses_describe(&want);
     assert_false(want.failed);
-    if (getenv("TG_UPDATE_GOLDEN") != NULL) {
-        FILE *file = fopen(DOC, "w");
-        assert_non_null(file);
-        fwrite(text, 1, (size_t)(begin - text), file);
-        fwrite(want.bytes, 1, want.size, file);
-        fputs(end, file);
-        fclose(file);
-    } else if (want.size != (size_t)(end - begin) || memcmp(begin, want.bytes, want.size) != 0) {
-        fail_msg(DOC " does not show the table; TG_UPDATE_GOLDEN=1 writes it");
-    }
+    expect_document(DOC, BEGIN, END, want.bytes, want.size);
     text_out_fini(&want);
-    free(text);
 }
 
 static void every_field_has_one_row_for_each_pair(void **state)

@@ -14,21 +14,6 @@
 #define A DIALECT_ANTHROPIC
 #define G DIALECT_GEMINI
 
-static int setup(void **state)
-{
-    static struct dialect_case c;
-
-    dialect_case_init(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    dialect_case_fini(*state);
-    return 0;
-}
-
 static const char *reply(struct dialect_case *c, enum dialect client, const char *text)
 {
     return dialect_reply(c, G, client, dialect_plain(client), text);
@@ -279,5 +264,5 @@ int main(void)
         cmocka_unit_test(every_cut_gives_the_same_bytes),
     };
 
-    return cmocka_run_group_tests_name("translate_gemini", tests, setup, teardown);
+    return cmocka_run_group_tests_name("translate_gemini", tests, dialect_open, dialect_close);
 }

@@ -13,21 +13,6 @@
 #define C DIALECT_CHAT
 #define A DIALECT_ANTHROPIC
 
-static int setup(void **state)
-{
-    static struct dialect_case c;
-
-    dialect_case_init(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    dialect_case_fini(*state);
-    return 0;
-}
-
 static const char *reply(struct dialect_case *c, enum dialect provider, enum dialect client,
                          const char *text)
 {
@@ -587,5 +572,5 @@ int main(void)
         cmocka_unit_test(an_overflow_of_the_context_is_told_in_the_clients_form),
     };
 
-    return cmocka_run_group_tests_name("translate_replies", tests, setup, teardown);
+    return cmocka_run_group_tests_name("translate_replies", tests, dialect_open, dialect_close);
 }

@@ -13,21 +13,6 @@
 #define C DIALECT_CHAT
 #define A DIALECT_ANTHROPIC
 
-static int setup(void **state)
-{
-    static struct dialect_case c;
-
-    dialect_case_init(&c);
-    *state = &c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    dialect_case_fini(*state);
-    return 0;
-}
-
 /* A history with two calls, whose results come in the other order. */
 #define CHAT_LOOP(id)                                                                          \
     "{'model':'m','messages':[{'role':'user','content':'go'},"                                 \
@@ -687,5 +672,5 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
     };
 
-    return cmocka_run_group_tests_name("translate_requests", tests, setup, teardown);
+    return cmocka_run_group_tests_name("translate_requests", tests, dialect_open, dialect_close);
 }
