@@ -115,6 +115,14 @@ static struct flow *find_flow(const struct queue_class *line, struct table_id te
     return slot ? slot->states.block : NULL;
 }
 
+/* Where a flow that begins to wait starts, at the lowest. */
+static double start_tag(const struct queue_class *line)
+{
+    const struct heap_node *first = heap_first(&line->turns);
+
+    return first ? fmin(flow_of(first)->tag, line->virtual_time) : line->virtual_time;
+}
+
 static struct flow *get_flow(struct queue *queue, struct queue_class *line, struct table_id tenant)
 {
     struct flow *flow = find_flow(line, tenant);
@@ -134,19 +142,11 @@ static struct flow *get_flow(struct queue *queue, struct queue_class *line, stru
         flow = mem_malloc(sizeof *flow);
     if (!flow)
         return NULL;
-    *flow = (struct flow){.id = tenant, .tag = line->virtual_time};
+    *flow = (struct flow){.id = tenant, .tag = start_tag(line)};
     TAILQ_INIT(&flow->calls);
     table_insert(&line->flows, tenant)->states.block = flow;
     line->resting++;
     return flow;
-}
-
-/* Where a flow that begins to wait starts, at the lowest. */
-static double start_tag(const struct queue_class *line)
-{
-    const struct heap_node *first = heap_first(&line->turns);
-
-    return first ? fmin(flow_of(first)->tag, line->virtual_time) : line->virtual_time;
 }
 
 /* The flow begins to wait, at this start. */
