@@ -2,8 +2,9 @@
  *
  * After every step the gate's numbers are those of the list; no slot stands free while somebody who
  * may have it waits; nobody is refused who could have been admitted; at admission no more run than
- * the limit says. Each life is led twice, by two gates with the same seed: their answers are the
- * same.
+ * the limit says. What a peek says of memory, peers and slots is what comes, and every refusal is
+ * counted under its reason, those that shadow alone would have made too. Each life is led twice, by
+ * two gates with the same seed: their answers are the same.
  */
 #include <string.h>
 
@@ -28,6 +29,8 @@ struct listed {
     enum call_state state;
     struct tg_call call;
     int peer; /* -1: none */
+    bool counts_peer;
+    uint32_t would_deny; /* what has been said of it */
     tg_lease lease;
     tg_ms ends_at; /* what the gate has said */
 };
@@ -47,7 +50,9 @@ struct life {
     struct listed calls[CALLS];
     tg_ms now;
     int64_t
-        most; /* calls that may be in flight: the limit, or what was there when it was lowered */
+        most;   /* calls that may be in flight: the limit, or what was there when it was lowered */
+    int memory; /* classes that are refused for it, from below: 0 to 3 */
+    uint64_t refused[TG_REASON_COUNT], would_deny[TG_REASON_COUNT], admitted;
     long cases;
 };
 
@@ -78,7 +83,10 @@ static void draw_settings(struct life *life)
         c->concurrency.share[p] = draw_unit(draw);
     }
     c->concurrency.low_ratio = 0.125 * (double)draw_between(draw, 1, 8); /* exact */
+    c->peers.on = draw_chance(draw, 80);
     c->peers.limit = draw_between(draw, 1, 12);
+    c->peers.mode = draw_chance(draw, 20) ? TG_SHADOW : TG_ENFORCE;
+    c->memory.mode = draw_chance(draw, 20) ? TG_SHADOW : TG_ENFORCE;
 }
 
 static void life_open(struct life *life, uint64_t number)
@@ -87,7 +95,7 @@ static void life_open(struct life *life, uint64_t number)
     life->draw = draw_stream(seed, number);
     life->now = 1000;
     life->config = gate_config_slots(NULL, 1);
-    life->config.peers.on = true;
+    life->config.memory.on = true;
     life->config.lease_ttl = 150;
     life->config.policy = &tenth;
     life->config.seed = number;
@@ -148,7 +156,8 @@ static int64_t of_peer(const struct life *life, int peer)
     int64_t n = 0;
 
     for (int i = 0; i < CALLS; i++)
-        n += life->calls[i].state != NOT_THERE && life->calls[i].peer == peer;
+        n += life->calls[i].state != NOT_THERE && life->calls[i].counts_peer &&
+             life->calls[i].peer == peer;
     return n;
 }
 
@@ -219,6 +228,11 @@ static void check_numbers(struct life *life)
     CASE(life, stats.peer_calls == peer_calls);
     CASE(life, stats.peers == peers);
     CASE(life, stats.leases == all);
+    CASE(life, stats.admitted == life->admitted);
+    for (int reason = 0; reason < TG_REASON_COUNT; reason++) {
+        CASE(life, stats.refused[reason] == life->refused[reason]);
+        CASE(life, stats.would_deny[reason] == life->would_deny[reason]);
+    }
     CASE(life, stats.in_flight >= admitted && stats.in_flight <= admitted + woken);
     CASE(life, stats.in_flight <= life->most);
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
@@ -234,6 +248,18 @@ static void check_numbers(struct life *life)
 }
 
 /* ---- the steps ---- */
+
+/* What was said of a call that came, or came back. What shadow has said is said again. */
+static void count_answer(struct life *life, struct listed *listed, const struct tg_answer *answer)
+{
+    for (int reason = 0; reason < TG_REASON_COUNT; reason++)
+        life->would_deny[reason] += (answer->would_deny & ~listed->would_deny) >> reason & 1;
+    if (answer->step == TG_DECIDED)
+        CASE(life, (listed->would_deny & ~answer->would_deny) == 0);
+    listed->would_deny |= answer->would_deny;
+    if (answer->step == TG_DECIDED && answer->reason != TG_REASON_NONE)
+        life->refused[answer->reason]++;
+}
 
 static bool same_answer(const struct tg_answer *a, const struct tg_answer *b)
 {
@@ -256,6 +282,7 @@ static void note_answer(struct life *life, struct listed *listed, const struct t
         listed->state = WAITING;
     } else if (answer->decision.allowed) {
         CASE(life, answer->lease != 0);
+        life->admitted++;
         listed->state = ADMITTED;
     } else {
         listed->state = NOT_THERE;
@@ -270,9 +297,15 @@ static void draw_call(struct life *life, struct listed *listed, int index)
     struct draw *draw = &life->draw;
 
     listed->peer = draw_chance(draw, 10) ? -1 : (int)draw_between(draw, 0, PEERS - 1);
+    listed->would_deny = 0;
     listed->call = call_from((enum tg_priority)draw_between(draw, 0, 2),
                              listed->peer < 0 ? NULL : peer_names[listed->peer]);
     listed->call.waiter = (void *)(intptr_t)index;
+    if (draw_chance(draw, 20)) {
+        listed->call.peer_limit = draw_between(draw, 1, 6);
+        listed->call.peer_mode = draw_chance(draw, 30) ? TG_SHADOW : TG_ENFORCE;
+    }
+    listed->counts_peer = listed->peer >= 0 && (life->config.peers.on || listed->call.peer_limit);
     listed->call.value = draw_unit(draw);
     listed->call.weight = 0.25 * (double)draw_between(draw, 1, 16);
     if (draw_chance(draw, 50))
@@ -289,9 +322,35 @@ static void draw_call(struct life *life, struct listed *listed, int index)
 
 /* What must hold of an answer to a call that comes in, by what the list knew before. */
 struct expectation {
-    int64_t peer_calls;
+    enum tg_reason early; /* memory or its peer refuses it; TG_REASON_NONE: neither */
+    uint32_t would_deny;  /* what shadow says of the two */
     bool slot_for_sure, no_slot_for_sure;
 };
+
+/* Memory, then the peer: the first that enforces refuses, and those before it are told of. */
+static void expect_early(const struct life *life, const struct listed *listed,
+                         struct expectation *expected)
+{
+    const struct tg_gate_config *config = &life->config;
+    const struct tg_call *call = &listed->call;
+    int64_t limit = call->peer_limit ? call->peer_limit : config->peers.limit;
+    const struct {
+        bool refuses;
+        enum tg_mode mode;
+        enum tg_reason reason;
+    } each[] = {
+        {life->memory > (int)(TG_PRIORITY_LOW - call->priority), config->memory.mode,
+         TG_REASON_MEMORY_PRESSURE},
+        {listed->counts_peer && of_peer(life, listed->peer) >= limit,
+         call->peer_limit ? call->peer_mode : config->peers.mode, TG_REASON_PEER_LIMIT},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(each) && expected->early == TG_REASON_NONE; i++)
+        if (each[i].refuses && each[i].mode == TG_ENFORCE)
+            expected->early = each[i].reason;
+        else if (each[i].refuses)
+            expected->would_deny |= 1u << each[i].reason;
+}
 
 static struct expectation expectation_of(const struct life *life, const struct listed *listed)
 {
@@ -301,18 +360,40 @@ static struct expectation expectation_of(const struct life *life, const struct l
 
     for (int p = 0; p <= (int)listed->call.priority; p++)
         ahead += waiting_in(life, (enum tg_priority)p);
-    return (struct expectation){
-        .peer_calls = of_peer(life, listed->peer),
+    struct expectation expected = {
         .slot_for_sure = in_flight < limit && ahead == 0 &&
                          (!is_low || low_holds(life, true) < low_may_hold(life)),
         .no_slot_for_sure =
             in_flight >= limit || (is_low && low_holds(life, false) >= low_may_hold(life)),
     };
+    if (listed->state == NOT_THERE)
+        expect_early(life, listed, &expected);
+    return expected;
+}
+
+/* A peek has said what memory, peers and slots say. */
+static void check_peeked(struct life *life, const struct tg_answer *peeked,
+                         const struct tg_answer *answer)
+{
+    bool is_refused = peeked->step == TG_DECIDED && peeked->reason != TG_REASON_NONE;
+
+    CASE(life, peeked->lease == 0);
+    CASE(life, (peeked->would_deny & ~answer->would_deny) == 0);
+    CASE(life, (peeked->step == TG_WAITING) == (answer->step == TG_WAITING));
+    CASE(life, peeked->step != TG_WAITING || peeked->deadline == answer->deadline);
+    CASE(life, is_refused == (answer->reason == TG_REASON_MEMORY_PRESSURE ||
+                              answer->reason == TG_REASON_PEER_LIMIT ||
+                              answer->reason == TG_REASON_CONCURRENCY));
+    if (!is_refused)
+        return;
+    CASE(life, peeked->reason == answer->reason);
+    CASE(life, decision_equal(peeked->decision, answer->decision));
+    CASE(life, peeked->client_wait_ms == answer->client_wait_ms);
 }
 
 static void step_arrive(struct life *life, struct listed *listed, int index)
 {
-    struct tg_answer answers[2];
+    struct tg_answer answers[2], peeked;
     bool was_checked = listed->state == CHECKED;
     bool prechecks = !was_checked && draw_chance(&life->draw, 20);
     tg_lease checked = was_checked ? listed->lease : 0;
@@ -320,24 +401,30 @@ static void step_arrive(struct life *life, struct listed *listed, int index)
     if (!was_checked)
         draw_call(life, listed, index);
     struct expectation expected = expectation_of(life, listed);
+    assert_int_equal(tg_gate_peek(life->sides[0].gate, &listed->call, life->now, &peeked), TG_OK);
     for (int i = 0; i < 2; i++)
         answers[i] =
             prechecks ? must_precheck(life->sides[i].gate, &listed->call, life->now)
                       : must_admit_checked(life->sides[i].gate, &listed->call, checked, life->now);
     CASE(life, same_answer(&answers[0], &answers[1]));
     const struct tg_answer *answer = &answers[0];
-    if (!was_checked && listed->peer >= 0)
-        CASE(life, (answer->reason == TG_REASON_PEER_LIMIT) ==
-                       (expected.peer_calls >= life->config.peers.limit));
+    count_answer(life, listed, answer);
+    bool is_early =
+        answer->reason == TG_REASON_MEMORY_PRESSURE || answer->reason == TG_REASON_PEER_LIMIT;
+    CASE(life, expected.early == (is_early ? answer->reason : TG_REASON_NONE));
+    CASE(life, (expected.would_deny & ~answer->would_deny) == 0);
     if (prechecks) {
+        CASE(life, answer->would_deny == expected.would_deny);
         listed->state = answer->decision.allowed ? CHECKED : NOT_THERE;
         listed->lease = answer->lease;
         listed->ends_at = answer->deadline;
         return;
     }
-    bool got_past_slot = answer->step == TG_DECIDED && answer->reason != TG_REASON_PEER_LIMIT &&
-                         answer->reason != TG_REASON_CONCURRENCY;
-    if (answer->reason != TG_REASON_PEER_LIMIT && expected.slot_for_sure)
+    if (!was_checked)
+        check_peeked(life, &peeked, answer);
+    bool got_past_slot =
+        answer->step == TG_DECIDED && !is_early && answer->reason != TG_REASON_CONCURRENCY;
+    if (!is_early && expected.slot_for_sure)
         CASE(life, got_past_slot);
     if (expected.no_slot_for_sure)
         CASE(life, !got_past_slot);
@@ -351,6 +438,7 @@ static void step_resume(struct life *life, struct listed *listed)
     for (int i = 0; i < 2; i++)
         answers[i] = must_resume(life->sides[i].gate, listed->lease, &listed->call, life->now);
     CASE(life, same_answer(&answers[0], &answers[1]));
+    count_answer(life, listed, &answers[0]);
     if (listed->state == WOKEN)
         CASE(life, answers[0].step == TG_DECIDED);
     note_answer(life, listed, &answers[0]);
@@ -378,6 +466,22 @@ static void step_renew(struct life *life, struct listed *listed)
     for (int i = 0; i < 2; i++)
         CASE(life, tg_gate_renew(life->sides[i].gate, listed->lease, life->now, ttl));
     listed->ends_at = life->now + ttl;
+}
+
+/* A class stays refused until there is 0.02 less than what it was refused for. */
+static void step_memory(struct life *life)
+{
+    static const double thresholds[] = {0.85, 0.95, 0.98};
+    double used = draw_chance(&life->draw, 50) ? draw_unit(&life->draw) * 0.8
+                                               : 0.8 + 0.2 * draw_unit(&life->draw);
+    int next = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (used > thresholds[i] || (life->memory > i && used > thresholds[i] - 0.02))
+            next = i + 1;
+    life->memory = next;
+    for (int i = 0; i < 2; i++)
+        tg_gate_set_memory(life->sides[i].gate, used);
 }
 
 /* Every moment at which something wants to happen is ticked. */
@@ -415,6 +519,8 @@ static void one_step(struct life *life)
         step_time(life);
     else if (dice < 14)
         life_reconfigure(life);
+    else if (dice < 17)
+        step_memory(life);
     else if (listed->state == NOT_THERE || listed->state == CHECKED)
         step_arrive(life, listed, index);
     else if (listed->state == ADMITTED && dice < 30)

@@ -575,6 +575,36 @@ static void a_gate_with_a_remote_store_alone_waits_for_its_answer(void **state)
     remote_close(&remote);
 }
 
+/* Whoever hangs up while the store decides gives his slot back there and then, to who waits for
+ * it, and not only when the answer comes. */
+static void who_gives_up_while_the_store_decides_frees_his_slot(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct gate_remote remote;
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call call = call_of(TG_PRIORITY_HIGH), next = call_waiting(TG_PRIORITY_HIGH, 4);
+    struct tg_answer answer;
+    (void)state;
+
+    remote_open(&remote, 4, 100, 10);
+    config.remote_store = true;
+    struct tg_gate *gate = must_gate(&config);
+    call.debit = remote.debit;
+    struct tg_answer asked = must_admit(gate, &call, NOW);
+    assert_int_equal(asked.step, TG_NEEDS_STORE);
+    tg_lease waiting = must_queue(gate, &next, NOW);
+    assert_true(tg_gate_release(gate, asked.lease, NOW + 1, NULL));
+    assert_int_equal(next_woken(&log), 4);
+    assert_true(must_resume(gate, waiting, &next, NOW + 1).decision.allowed);
+    assert_int_equal(stats_of_gate(gate).in_flight, 1);
+    struct remote_answer did = remote_execute(&remote, NOW + 1, false);
+    assert_int_equal(remote_deliver(&remote, gate, asked.lease, &did, NOW + 2, &answer),
+                     TG_ERR_STALE);
+    remote_expect_paid(&remote, "given up", 0);
+    tg_gate_free(gate);
+    remote_close(&remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +614,7 @@ int main(void)
         cmocka_unit_test(the_policy_refuses_before_the_store_is_asked),
         cmocka_unit_test(a_remote_answer_is_told_with_the_slots_and_in_shadow_too),
         cmocka_unit_test(a_gate_with_a_remote_store_alone_waits_for_its_answer),
+        cmocka_unit_test(who_gives_up_while_the_store_decides_frees_his_slot),
     };
     return cmocka_run_group_tests_name("gate_faults", tests, NULL, NULL);
 }

@@ -143,6 +143,27 @@ static void each_end_says_what_it_knows_to_the_law(void **state)
 }
 
 /* The time since admission is since the slot was got, not since the call began to wait. */
+/* A release that was not initialized: a sample of 0 is none, and any other is one. */
+static void a_sample_of_zero_is_none_if_nobody_has_initialized_it(void **state)
+{
+    static const double samples[] = {0.25, 1, 7.5};
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    struct tg_gate *gate = must_gate(&config);
+    struct tg_release zeros = {.outcome = TG_OUTCOME_OK};
+    (void)state;
+
+    assert_true(tg_gate_release(gate, must_allow(gate, &call, NOW), NOW + 20, &zeros));
+    assert_true(stats_of_gate(gate).last_ms == 20); /* the time that it had its slot */
+    for (size_t i = 0; i < COUNT_OF(samples); i++) {
+        zeros.sample_ms = samples[i];
+        assert_true(tg_gate_release(gate, must_allow(gate, &call, NOW + 20), NOW + 40, &zeros));
+        assert_true(stats_of_gate(gate).last_ms == samples[i]);
+    }
+    tg_gate_free(gate);
+}
+
 static void waiting_is_no_part_of_the_sample(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -570,6 +591,7 @@ int main(void)
         cmocka_unit_test(an_invalid_call_ends_no_running_lease),
         cmocka_unit_test(an_id_is_never_used_twice),
         cmocka_unit_test(each_end_says_what_it_knows_to_the_law),
+        cmocka_unit_test(a_sample_of_zero_is_none_if_nobody_has_initialized_it),
         cmocka_unit_test(waiting_is_no_part_of_the_sample),
         cmocka_unit_test(a_drop_contracts_the_law_and_a_cancelled_call_does_not),
         cmocka_unit_test(the_law_is_told_how_many_ran_when_a_call_began),

@@ -80,12 +80,35 @@ static void the_expected_wait_is_by_a_moving_mean(void **state)
     tg_gate_free(gate);
 }
 
+/* A lease that ended before the latest event is found late. Who gets its slot then has had it since
+ * that event, and not since the end of the lease: time does not go back for it. */
+static void a_slot_that_is_found_free_late_is_given_now(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct tg_gate_config config = gate_config_slots(&log, 1);
+    struct tg_call forgotten = call_of(TG_PRIORITY_HIGH);
+    struct tg_call waiting = call_waiting(TG_PRIORITY_HIGH, 6);
+    (void)state;
+
+    struct tg_gate *gate = must_gate(&config);
+    forgotten.lease_ttl = 50;
+    must_allow(gate, &forgotten, NOW);
+    tg_lease lease = must_queue(gate, &waiting, NOW + 80);
+    tg_gate_tick(gate, NOW + 90);
+    assert_int_equal(next_woken(&log), 6);
+    assert_true(must_resume(gate, lease, &waiting, NOW + 90).decision.allowed);
+    assert_true(finish(gate, lease, NOW + 100));
+    assert_true(stats_of_gate(gate).last_ms == 20); /* since it came */
+    tg_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_raised_by_a_tick_admits_who_waits),
         cmocka_unit_test(a_wait_that_is_over_with_a_lease_does_not_get_its_slot),
         cmocka_unit_test(the_expected_wait_is_by_a_moving_mean),
+        cmocka_unit_test(a_slot_that_is_found_free_late_is_given_now),
     };
     return cmocka_run_group_tests_name("gate_tick", tests, NULL, NULL);
 }
