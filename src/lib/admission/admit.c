@@ -40,7 +40,6 @@ static struct ticket *begin_ticket(struct tg_gate *gate, const struct tg_call *c
     ticket->state = TICKET_CHECKED;
     ticket->counts_peer = ticket->holds_slot = ticket->charged = false;
     ticket->is_judged = ticket->owes_turn = ticket->has_begun = false;
-    ticket->learns = false;
     ticket->would_deny = 0;
     set_ticket(gate, ticket, call);
     return ticket;

@@ -29,7 +29,7 @@ static tg_ms time_gone_back(struct tg_gate *gate, tg_ms now)
 {
     if (gate->latest - now <= TG_CLOCK_TRUST)
         gate->behind = 0;
-    else if (gate->behind == 0 || gate->latest - now - gate->behind > TG_CLOCK_TRUST)
+    else if (gate->latest - now - gate->behind > TG_CLOCK_TRUST)
         gate->behind = gate->latest - now;
     return num_add(now, gate->behind);
 }
