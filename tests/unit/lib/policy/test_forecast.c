@@ -16,7 +16,7 @@ enum { SCENARIOS = FORECAST_SCENARIOS + 2 };
 static const double PI = 3.14159265358979323846;
 
 /* Too large for a stack; a test has one at a time. */
-static struct forecast forecast;
+static struct forecast forecast, fresh;
 static struct forecast_scenario scenario[SCENARIOS];
 
 static void count(double value, double cost)
@@ -132,6 +132,7 @@ static void weights_are_1_together_whatever_came(void **state)
     for (int run = 0; run < 20; run++) {
         tg_ms now = draw_between(&draw, 0, 1000000);
         forecast_init(&forecast, (unsigned)draw_between(&draw, 1, 7), WINDOW);
+        fresh = forecast;
         if (draw_chance(&draw, 50))
             forecast_expect(&forecast, 5, (const double[]){0.001, 0.01, 0.1}, 0.01);
         forecast_update(&forecast, now);
@@ -145,6 +146,8 @@ static void weights_are_1_together_whatever_came(void **state)
             if (draw_chance(&draw, 5)) {
                 forecast_update(&forecast, now);
                 mean_of_draw(1 + draw_unit(&draw) * WINDOW);
+                if (i < 100 || i % 20 == 0) /* what was learned can have been learned */
+                    assert_true(forecast_is_sane(&forecast, &fresh, now));
             }
         }
     }
@@ -277,12 +280,13 @@ static void windows_of_a_moment_and_of_ages_both_work(void **state)
 /* Sums grow for ever, and are floats: after thousands of blocks they must still tell one block. */
 static void sums_stay_right_however_long_it_runs(void **state)
 {
-    static double exact[3000];
+    enum { BLOCKS = 20000 };
+    static double exact[BLOCKS];
     struct draw draw = draw_stream(3, 0);
     (void)state;
 
     forecast_init(&forecast, COST_ONLY, WINDOW);
-    for (int block = 0; block < 3000; block++) {
+    for (int block = 0; block < BLOCKS; block++) {
         forecast_update(&forecast, (tg_ms)block * BLOCK);
         for (int i = 0; i < 10; i++) {
             double value = 100 * (1 + draw_unit(&draw));
@@ -290,13 +294,13 @@ static void sums_stay_right_however_long_it_runs(void **state)
             exact[block] += value;
         }
     }
-    forecast_update(&forecast, (tg_ms)3000 * BLOCK);
-    assert_int_equal(forecast.ended, 3000);
+    forecast_update(&forecast, (tg_ms)BLOCKS * BLOCK);
+    assert_int_equal(forecast.ended, BLOCKS);
     double sum = 0;
-    for (int64_t block = 3000 - FORECAST_BLOCKS + 1; block < 3000; block++) {
+    for (int64_t block = BLOCKS - FORECAST_BLOCKS + 1; block < BLOCKS; block++) {
         expect_near(came(block - 1, block), exact[block], 1e-3 * exact[block]);
         sum += exact[block];
-        expect_near(came(3000 - FORECAST_BLOCKS, block), sum, 1e-3 * sum);
+        expect_near(came(BLOCKS - FORECAST_BLOCKS, block), sum, 1e-3 * sum);
     }
 }
 
