@@ -409,7 +409,7 @@ static void fluid_simplex_start(struct simplex *s, const struct fluid_basis *bas
 }
 
 /* Moves each value by another part of 1e-10. The golden ratio spreads them. */
-static void end_bound_leases(struct simplex *s)
+static void perturb_values(struct simplex *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         double turns = 0.6180339887498949 * (double)(i + 1);
@@ -441,7 +441,7 @@ static bool descend(struct simplex *s, size_t most_steps)
 static void descend_without_ties(struct simplex *s, const struct fluid_program *program)
 {
     load(s, program);
-    end_bound_leases(s);
+    perturb_values(s);
     start_from_nothing(s);
     descend(s, STEPS_BEFORE_TIES + 2 * s->n);
     for (size_t i = 0; i < s->n; i++)
