@@ -21,7 +21,7 @@ struct save_item {
     struct save_quota quota;
     struct breaker breaker;
     double latency_ms, spread_ms;
-    tg_ms used_at, probed_at;
+    tg_ms used_at;
     bool suspended;
 };
 
@@ -100,7 +100,6 @@ enum tg_err keyring_save(struct tg_keyring *ring, tg_ms now, char **bytes, size_
         memset(&item, 0, sizeof item);
         item.kind = SAVE_CREDENTIAL;
         item.suspended = credential->suspended;
-        item.probed_at = credential->probed_at;
         save_write(&saved, &item, credential->id.provider, "", credential->id.name);
     }
     spin_unlock(&ring->lock);
