@@ -210,9 +210,9 @@ function usedCell(ratio) {
 function showBudgets({ budgets, budgets_truncated }) {
     put('budgets-note', budgets_truncated ? 'the most used' : '');
     const key = (budget) =>
-        `${budget.tenant ?? ''}/${budget.per}/${budget.reset_at}/${budget.mode}`;
+        `${budget.tenant ?? ''}/${budget.key ?? ''}/${budget.per}/${budget.reset_at}/${budget.mode}`;
     fillTable(by('budgets'), budgets, key, (budget) => [
-        budget.tenant ?? 'everyone',
+        budget.key ? `${budget.tenant}, key ${budget.key}` : (budget.tenant ?? 'everyone'),
         `${budget.per}${budget.mode === 'shadow' ? ' (shadow)' : ''}`,
         usedCell(budget.used_ratio),
         format.usd(budget.used_micro_usd),

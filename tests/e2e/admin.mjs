@@ -199,6 +199,7 @@ test('methods, sizes and types that a path does not take', async (t) => {
     for (const [method, target] of [
         ['PUT', '/api/v1/tenants/x'],
         ['POST', '/api/v1/tenants/one/keys'],
+        ['PUT', '/api/v1/tenants/one/keys/x'],
         ['POST', '/api/v1/tenants/one/topups'],
         ['POST', '/api/v1/topups'],
         ['POST', '/api/v1/credits'],
@@ -502,6 +503,8 @@ test('the file wins, and what it lacks is not found', async (t) => {
     await admin.expect(409, 'PUT', '/api/v1/tenants/one', { body: {} });
     await admin.expect(409, 'DELETE', '/api/v1/tenants/one');
     await admin.expect(409, 'DELETE', '/api/v1/tenants/one/keys/main');
+    await admin.expect(409, 'PUT', '/api/v1/tenants/one/keys/main', { body: {} });
+    await admin.expect(404, 'PUT', '/api/v1/tenants/one/keys/none', { body: {} });
     await admin.expect(409, 'POST', '/api/v1/tenants/one/topups', {
         body: { usd: 1, per: 'week' },
     });
@@ -522,6 +525,16 @@ test('what is made is there after a restart', async (t) => {
     await admin.expect(201, 'POST', '/api/v1/tenants/new/topups', {
         body: { usd: 2, per: 'total' },
     });
+    const settings = {
+        limits: [{ rpm: 2 }],
+        budgets: [{ usd: 1, per: 'day' }],
+        models: ['small'],
+        tags: { team: 'b' },
+    };
+    const own = await admin.expect(201, 'POST', '/api/v1/tenants/new/keys', {
+        body: { name: 'own', limits: [{ rpm: 1 }] },
+    });
+    await admin.expect(200, 'PUT', '/api/v1/tenants/new/keys/own', { body: settings });
     await gateway.stop();
     await gateway.begin();
     await admin.find(gateway);
@@ -529,6 +542,12 @@ test('what is made is there after a restart', async (t) => {
     assert.equal(now.budgets[0].limit_micro_usd, 3000000);
     assert.equal(now.topups[0].ends_at, null);
     assert.equal((await chat(gateway, {}, withKey(key.key))).status, 200);
+    const { definition, budgets } = now.keys.find((one) => one.name === 'own');
+    assert.deepEqual(definition, settings);
+    assert.equal(budgets[0].limit_micro_usd, 1000000);
+    assert.equal(now.keys.find((one) => one.name === 'ci').definition, null);
+    for (const status of [200, 200, 429])
+        assert.equal((await chat(gateway, {}, withKey(own.key))).status, status);
 });
 
 test('a reload takes what is right and refuses what is wrong', async (t) => {

@@ -96,6 +96,7 @@ static const struct field key[] = {TEXT_OF(top_key, provider),
                                    NUMBER_OF(top_key, latency_ms),
                                    END};
 static const struct field budget[] = {TEXT_OF(top_budget, tenant),
+                                      TEXT_OF(top_budget, key),
                                       TEXT_OF(top_budget, per),
                                       TEXT_OF(top_budget, mode),
                                       INTEGER_OF(top_budget, limit_micro_usd),

@@ -76,6 +76,7 @@ struct top_key {
 
 struct top_budget {
     top_name tenant; /* empty: of everyone together */
+    top_name key;    /* a virtual key of the tenant; empty: of the tenant */
     top_word per, mode;
     int64_t limit_micro_usd, used_micro_usd, reserved_micro_usd;
     int64_t left_micro_usd; /* for all gateways */

@@ -200,6 +200,8 @@ static void fill_budget(const struct top_snapshot *of, size_t i, struct top_row 
     const struct top_budget *budget = &of->budgets[i];
 
     top_tables_put_text(row->cells[0], budget->tenant, "(everyone)");
+    if (budget->key[0] != '\0')
+        snprintf(row->cells[0], TOP_CELL_BYTES, "%s, key %s", budget->tenant, budget->key);
     top_tables_put_text(row->cells[1], budget->per, "-");
     top_tables_put_text(row->cells[2], budget->mode, "-");
     put_usd(row->cells[3], budget->used_micro_usd);

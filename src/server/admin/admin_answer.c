@@ -44,7 +44,8 @@ static void write_key(struct json_writer *out, const struct admin_change *change
     virtual_key_hex(change->sha256, hex);
     json_member_text(out, "tenant", change->tenant);
     json_member_text(out, "name", change->name);
-    json_member_text(out, "key", change->secret);
+    if (change->kind == ADMIN_MAKE_KEY)
+        json_member_text(out, "key", change->secret);
     json_member_text(out, "sha256", hex);
     json_member_unless(out, "not_after", change->not_after, CONFIG_NEVER);
 }
@@ -53,7 +54,7 @@ void admin_change_write(const struct admin_change *change, const struct reload_r
                         struct json_writer *out)
 {
     json_write_object(out);
-    if (change->kind == ADMIN_MAKE_KEY)
+    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_PUT_KEY)
         write_key(out, change);
     if (change->kind == ADMIN_ADD_TOPUP) {
         json_write_key(out, "topup");
@@ -85,6 +86,7 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
     static const char *const ACTIONS[] = {[ADMIN_PUT_TENANT] = "put_tenant",
                                           [ADMIN_DROP_TENANT] = "delete_tenant",
                                           [ADMIN_MAKE_KEY] = "make_key",
+                                          [ADMIN_PUT_KEY] = "put_key",
                                           [ADMIN_DROP_KEY] = "delete_key",
                                           [ADMIN_ADD_TOPUP] = "top_up",
                                           [ADMIN_DROP_TOPUP] = "delete_top_up",
@@ -100,8 +102,9 @@ void admin_change_audit(const struct admin_change *change, const char *outcome)
     const char *whose = change->tenant[0] != '\0' ? change->tenant : "everyone";
     char object[2 * ADMIN_NAME_MAX + 64 + LEDGER_REASON_MAX];
 
-    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY ||
-        change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY)
+    if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_PUT_KEY ||
+        change->kind == ADMIN_DROP_KEY || change->kind == ADMIN_DISABLE_KEY ||
+        change->kind == ADMIN_ENABLE_KEY)
         snprintf(object, sizeof object, "%s/%s", change->tenant, change->name);
     else if (change->kind == ADMIN_ADD_TOPUP)
         snprintf(object, sizeof object, "%s %lld.%06lld USD per %s", whose,

@@ -138,6 +138,8 @@ static bool admin_body_take(struct admin_call *call, const struct admin_member *
 
     to->given = true;
     to->offset = value->offset;
+    if (member->kind == JSON_NULL)
+        return true;
     if (member->kind == JSON_STRING && value->kind == JSON_STRING)
         return take_text(call, member, value, to);
     if (member->kind == JSON_DOUBLE && number)

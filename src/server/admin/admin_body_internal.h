@@ -17,7 +17,9 @@ enum { ADMIN_TEXT_MAX = 512 };
 
 struct admin_member {
     const char *name;
-    enum json_kind kind; /* JSON_STRING, or JSON_DOUBLE for any number */
+    enum json_kind kind; /* JSON_STRING; JSON_DOUBLE for any number; JSON_NULL for whatever is
+                            there, which is only noted: who reads the body again says if it is wrong
+                          */
     bool required;
 };
 

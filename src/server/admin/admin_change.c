@@ -42,6 +42,22 @@ struct admin_change *admin_change_new(struct admin_call *call, enum admin_change
     return change;
 }
 
+bool admin_change_take_body(struct admin_change *change)
+{
+    struct admin_call *call = change->call;
+
+    change->text = malloc(call->body_n + 1);
+    if (change->text == NULL) {
+        admin_change_free(change);
+        admin_reply_error(call->in, 503, "busy", "no memory");
+        return false;
+    }
+    memcpy(change->text, call->body, call->body_n);
+    change->text[call->body_n] = '\0';
+    change->bytes = call->body_n;
+    return true;
+}
+
 void admin_change_free(struct admin_change *change)
 {
     if (change == NULL)

@@ -38,6 +38,7 @@ enum admin_change_kind {
     ADMIN_PUT_TENANT,
     ADMIN_DROP_TENANT,
     ADMIN_MAKE_KEY,
+    ADMIN_PUT_KEY, /* other settings */
     ADMIN_DROP_KEY,
     ADMIN_ADD_TOPUP,
     ADMIN_DROP_TOPUP,
@@ -76,11 +77,13 @@ struct admin_change {
     char tenant[ADMIN_NAME_MAX + 1]; /* whom it changes; for a top-up, "" means everyone; for a
                                         provider's key, the provider */
     char name[ADMIN_NAME_MAX + 1];   /* the name of the key */
-    char *text;                      /* the tenant's definition, as YAML or JSON text */
+    char *text;                      /* the tenant's definition, as YAML or JSON text, or a key's
+                                        settings; null: none */
     size_t bytes;
     char secret[VIRTUAL_KEY_BYTES + 1]; /* a new key's secret: shown once, then wiped */
     uint8_t sha256[VIRTUAL_KEY_HASH];
     tg_ms not_after;
+    tg_ms made_at; /* when the key that is changed was made */
     struct ledger_admin_topup topup;
     char tz[128]; /* the top-up's time zone; "": not given */
     struct ledger_credit credit;
@@ -125,6 +128,9 @@ void admin_changes_free(struct admin_changes *changes);
 /* A new one for a call, to be filled in and started; null: it has been answered. */
 struct admin_change *admin_change_new(struct admin_call *call, enum admin_change_kind kind);
 void admin_change_start(struct admin_change *change);
+
+/* Its text is the body of the call. False: no memory; it has been answered, and is gone. */
+bool admin_change_take_body(struct admin_change *change);
 
 /* It is not to be started after all. */
 void admin_change_free(struct admin_change *change);

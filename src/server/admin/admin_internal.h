@@ -24,6 +24,7 @@ void admin_tenants_get(struct admin_call *call);
 void admin_tenants_put(struct admin_call *call);
 void admin_tenants_drop(struct admin_call *call);
 void admin_keys_make(struct admin_call *call);
+void admin_keys_put(struct admin_call *call);
 void admin_keys_drop(struct admin_call *call);
 void admin_topups_list(struct admin_call *call);
 void admin_topups_make(struct admin_call *call);

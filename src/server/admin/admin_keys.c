@@ -8,36 +8,80 @@
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
 #include "server/config/config_values.h"
+#include "server/explain/explain.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/recorder.h"
 
 /* ---- virtual keys ---- */
 
-void admin_keys_make(struct admin_call *call)
-{
-    static const struct admin_member members[] = {{"name", JSON_STRING, true},
-                                                  {"not_after", JSON_STRING, false}};
-    struct admin_value values[2];
-    const struct admin_value *name = &values[0], *not_after = &values[1];
-    tg_ms end = CONFIG_NEVER;
+/* What a body says of a key. From LIMITS on it is for the reader of the configuration, which is
+ * given the body as it is, so that what is wrong has its place in it. */
+enum { NAME, NOT_AFTER, LIMITS, BUDGETS, MODELS, ENDPOINTS, TAGS, KEY_MEMBERS };
 
-    if (!admin_body_read(call, members, 2, values))
-        return;
-    if (!value_is_name(name->text)) {
+struct key_body {
+    char name[ADMIN_TEXT_MAX];
+    tg_ms not_after;
+    bool has_settings;
+};
+
+/* False: it has been answered. */
+static bool read_key_body(struct admin_call *call, const char *named, struct key_body *body)
+{
+    const struct admin_member members[KEY_MEMBERS] = {[NAME] = {"name", JSON_STRING, named == NULL},
+                                                      [NOT_AFTER] = {"not_after", JSON_STRING},
+                                                      [LIMITS] = {"limits", JSON_NULL},
+                                                      [BUDGETS] = {"budgets", JSON_NULL},
+                                                      [MODELS] = {"models", JSON_NULL},
+                                                      [ENDPOINTS] = {"endpoints", JSON_NULL},
+                                                      [TAGS] = {"tags", JSON_NULL}};
+    struct admin_value values[KEY_MEMBERS];
+    const struct admin_value *name = &values[NAME], *not_after = &values[NOT_AFTER];
+
+    *body = (struct key_body){.not_after = CONFIG_NEVER};
+    if (!admin_body_read(call, members, KEY_MEMBERS, values))
+        return false;
+    for (size_t i = LIMITS; i < KEY_MEMBERS; i++)
+        body->has_settings |= values[i].given;
+    memcpy(body->name, name->text, sizeof body->name);
+    if (named == NULL && !value_is_name(name->text))
         admin_body_wrong(call, name->offset, "name must be 1 to 128 printable characters");
-        return;
-    }
-    if (not_after->given && !value_time(not_after->text, &end)) {
+    else if (named != NULL && name->given && strcmp(name->text, named) != 0)
+        admin_body_wrong(call, name->offset, "name is \"%.60s\"; it must be \"%.60s\", or absent",
+                         name->text, named);
+    else if (not_after->given && !value_time(not_after->text, &body->not_after))
         admin_body_wrong(call, not_after->offset,
                          "not_after is \"%.40s\"; it must be a time such as 2027-12-31T00:00:00Z",
                          not_after->text);
+    else if (body->has_settings && call->body_n > LEDGER_ADMIN_SETTINGS_MAX)
+        admin_body_wrong(call, 0, "the settings of a key have %zu bytes; at most %zu are kept",
+                         call->body_n, LEDGER_ADMIN_SETTINGS_MAX);
+    else
+        return true;
+    return false;
+}
+
+/* Null: it has been answered. */
+static struct admin_change *new_change(struct admin_call *call, enum admin_change_kind kind,
+                                       const char *name, const struct key_body *body)
+{
+    struct admin_change *change = admin_change_new(call, kind);
+
+    if (change == NULL)
+        return NULL;
+    snprintf(change->name, sizeof change->name, "%s", name);
+    change->not_after = body->not_after;
+    return !body->has_settings || admin_change_take_body(change) ? change : NULL;
+}
+
+void admin_keys_make(struct admin_call *call)
+{
+    struct key_body body;
+
+    if (!read_key_body(call, NULL, &body))
         return;
-    }
-    struct admin_change *change = admin_change_new(call, ADMIN_MAKE_KEY);
+    struct admin_change *change = new_change(call, ADMIN_MAKE_KEY, body.name, &body);
     if (change == NULL)
         return;
-    snprintf(change->name, sizeof change->name, "%s", name->text);
-    change->not_after = end;
     if (virtual_key_make(change->secret) &&
         virtual_key_hash(slice_of(change->secret), change->sha256)) {
         admin_change_start(change);
@@ -45,6 +89,37 @@ void admin_keys_make(struct admin_call *call)
     }
     admin_change_free(change);
     admin_reply_error(call->in, 503, "busy", "the system provides no random numbers");
+}
+
+/* A key that a file defines is refused without reading all files again, as for tenants. */
+static bool in_file(struct admin_call *call)
+{
+    const struct config *config = &admin_generation(call->admin)->config;
+    const struct config_tenant *tenant =
+        config_tenant(config, call->names[0], strlen(call->names[0]));
+    const struct config_key *key = tenant != NULL ? config_find_key(tenant, call->names[1]) : NULL;
+    char place[EXPLAIN_PLACE_MAX];
+
+    if (key == NULL || key->extra)
+        return false;
+    explain_place(tenant, place);
+    admin_reply_error(
+        call->in, 409, "in_file",
+        "key \"%.128s\" is defined in %s, and the file wins; change it there, and reload",
+        call->names[1], place);
+    return true;
+}
+
+/* What it has is replaced by what the body says; its secret stays. */
+void admin_keys_put(struct admin_call *call)
+{
+    struct key_body body;
+
+    if (!read_key_body(call, call->names[1], &body) || in_file(call))
+        return;
+    struct admin_change *change = new_change(call, ADMIN_PUT_KEY, call->names[1], &body);
+    if (change != NULL)
+        admin_change_start(change);
 }
 
 void admin_keys_drop(struct admin_call *call)

@@ -47,6 +47,12 @@ static bool say_no_tenant(struct admin_change *change)
                            change->tenant);
 }
 
+static bool say_no_key(struct admin_change *change)
+{
+    return admin_store_say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
+                           change->tenant, change->name);
+}
+
 /* Who has, or lacks, what a top-up is for. */
 struct whose {
     char text[160];
@@ -78,14 +84,14 @@ static bool has_tenant(const struct admin_change *change)
     return false;
 }
 
-static bool has_key(const struct admin_change *change)
+static const struct ledger_admin_key *find_key(const struct admin_change *change)
 {
     const struct ledger_admin *all = &change->before.all;
 
     for (size_t i = 0; i < all->n_keys; i++)
         if (same(all->keys[i].tenant, change->tenant) && same(all->keys[i].name, change->name))
-            return true;
-    return false;
+            return &all->keys[i];
+    return NULL;
 }
 
 static bool has_topup(const struct admin_change *change)
@@ -121,6 +127,7 @@ static bool goes(const struct admin_change *change, const struct config_extra *e
         return extra->kind == CONFIG_EXTRA_TENANT;
     case ADMIN_DROP_TENANT:
         return true;
+    case ADMIN_PUT_KEY:
     case ADMIN_DROP_KEY:
         return extra->kind == CONFIG_EXTRA_KEY && same(extra->key, change->name);
     case ADMIN_DROP_TOPUP:
@@ -145,8 +152,11 @@ static bool comes(const struct admin_change *change, char hex[VIRTUAL_KEY_HEX + 
         extra->bytes = change->bytes;
         return true;
     case ADMIN_MAKE_KEY:
+    case ADMIN_PUT_KEY:
         virtual_key_hex(change->sha256, hex);
         extra->kind = CONFIG_EXTRA_KEY;
+        extra->text = change->text;
+        extra->bytes = change->bytes;
         extra->key = change->name;
         extra->sha256 = hex;
         extra->not_after = change->not_after;
@@ -170,7 +180,8 @@ static void name_extra(struct admin_change *change)
 {
     if (change->kind == ADMIN_PUT_TENANT || change->kind == ADMIN_DROP_TENANT)
         admin_extras_name_tenant(change->extra, change->tenant);
-    else if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_DROP_KEY)
+    else if (change->kind == ADMIN_MAKE_KEY || change->kind == ADMIN_PUT_KEY ||
+             change->kind == ADMIN_DROP_KEY)
         admin_extras_name_key(change->extra, change->tenant, change->name);
     else if (change->kind == ADMIN_ADD_OVERRIDE || change->kind == ADMIN_DROP_OVERRIDE)
         admin_extras_name_override(change->extra, change->tenant, change->override.id);
@@ -313,15 +324,14 @@ static bool admin_store_check(struct admin_change *change, const struct config *
             return say_in_file(change, tenant, "tenant");
         return has_tenant(change) || say_no_tenant(change);
     case ADMIN_MAKE_KEY:
+    case ADMIN_PUT_KEY:
         return tenant != NULL ? check_key(change, tenant) : say_no_tenant(change);
     case ADMIN_DROP_KEY:
-        if (has_key(change))
+        if (find_key(change) != NULL)
             return true;
         if (tenant != NULL && key_named(tenant, change->name) != NULL)
             return say_in_file(change, tenant, "key");
-        return admin_store_say(change, 404, "not_found",
-                               "the tenant \"%.128s\" has no key \"%.128s\"", change->tenant,
-                               change->name);
+        return say_no_key(change);
     case ADMIN_ADD_TOPUP:
         if (change->tenant[0] == '\0')
             return aim_topup(change, config->budgets, config->n_budgets);
@@ -337,10 +347,17 @@ static bool admin_store_check(struct admin_change *change, const struct config *
 /* What needs no configuration to be seen. */
 static bool check_first(struct admin_change *change)
 {
-    if (change->kind == ADMIN_MAKE_KEY && has_key(change))
+    if (change->kind == ADMIN_MAKE_KEY && find_key(change) != NULL)
         return admin_store_say(change, 409, "exists",
                                "the tenant \"%.128s\" has a key \"%.128s\" already", change->tenant,
                                change->name);
+    if (change->kind == ADMIN_PUT_KEY) {
+        const struct ledger_admin_key *key = find_key(change);
+        if (key == NULL)
+            return say_no_key(change);
+        memcpy(change->sha256, key->sha256, sizeof change->sha256);
+        change->made_at = key->made_at;
+    }
     if (change->kind == ADMIN_DROP_TOPUP && !has_topup(change))
         return admin_store_say(change, 404, "not_found", "%s has no top-up %lld",
                                whose(change).text, (long long)change->topup.id);
@@ -392,10 +409,13 @@ static struct ledger_fleet_row row_of_change(struct admin_change *change)
         break;
     default:
         row.kind = LEDGER_FLEET_KEY;
-        row.key = (struct ledger_admin_key){.tenant = change->tenant,
-                                            .name = change->name,
-                                            .not_after = change->not_after,
-                                            .made_at = change->now};
+        row.key = (struct ledger_admin_key){
+            .tenant = change->tenant,
+            .name = change->name,
+            .text = change->text,
+            .bytes = change->bytes,
+            .not_after = change->not_after,
+            .made_at = change->kind == ADMIN_PUT_KEY ? change->made_at : change->now};
         memcpy(row.key.sha256, change->sha256, sizeof row.key.sha256);
     }
     return row;
@@ -412,6 +432,7 @@ static bool keep_here(struct admin_change *change, struct tg_problem *problem)
     case ADMIN_DROP_TENANT:
         return ledger_admin_drop_tenant(ledger, change->tenant, problem);
     case ADMIN_MAKE_KEY:
+    case ADMIN_PUT_KEY:
         return ledger_admin_put_key(ledger, &row.key, problem);
     case ADMIN_DROP_KEY:
         return ledger_admin_drop_key(ledger, change->tenant, change->name, problem);

@@ -114,58 +114,121 @@ static void write_limiter(struct json_writer *out, const char *of,
     json_write_string(out, text, (size_t)n);
 }
 
-static void write_limits(struct json_writer *out, const struct config_tenant *tenant)
+static void write_lines(struct json_writer *out, const struct config_limits *limits, size_t n)
 {
     char of[32];
 
+    for (size_t i = 0; i < n; i++) {
+        snprintf(of, sizeof of, "limits[%zu] ", i);
+        for (size_t k = 0; k < limits[i].n_limiters; k++)
+            write_limiter(out, of, &limits[i].limiters[k]);
+    }
+}
+
+static void write_names(struct json_writer *out, const char *key, const struct config_names *names)
+{
+    json_write_key(out, key);
+    json_write_array(out);
+    for (size_t i = 0; i < names->n; i++)
+        json_write_string(out, names->names[i], strlen(names->names[i]));
+    json_write_array_end(out);
+}
+
+static void write_limits(struct json_writer *out, const struct config_tenant *tenant)
+{
     json_write_key(out, "limits");
     json_write_array(out);
     write_limiter(out, "", &tenant->rate);
     write_limiter(out, "", &tenant->cost);
-    for (size_t i = 0; i < tenant->n_limits; i++) {
-        snprintf(of, sizeof of, "limits[%zu] ", i);
-        for (size_t k = 0; k < tenant->limits[i].n_limiters; k++)
-            write_limiter(out, of, &tenant->limits[i].limiters[k]);
-    }
+    write_lines(out, tenant->limits, tenant->n_limits);
     for (size_t k = 0; k < tenant->users.each.n_limiters; k++)
         write_limiter(out, "each user ", &tenant->users.each.limiters[k]);
     json_write_array_end(out);
 }
 
-static void write_keys(struct json_writer *out, const struct config_tenant *tenant, tg_ms now)
+/* Those of a tenant, or of a key of it (null: of the tenant). */
+static void write_budgets(struct json_writer *out, struct admin *admin,
+                          const struct config_tenant *tenant, const struct config_key *key)
 {
-    char hex[VIRTUAL_KEY_HEX + 1];
-
-    json_write_key(out, "keys");
-    json_write_array(out);
-    for (size_t i = 0; i < tenant->n_keys; i++) {
-        const struct config_key *key = &tenant->keys[i];
-        virtual_key_hex(key->sha256, hex);
-        json_write_object(out);
-        json_member_text(out, "name", key->name);
-        json_member_text(out, "source", source_name(key->extra));
-        json_member_text(out, "sha256", hex);
-        json_member_unless(out, "not_after", key->not_after, CONFIG_NEVER);
-        json_member_flag(out, "expired", now >= key->not_after);
-        json_write_object_end(out);
-    }
-    json_write_array_end(out);
-}
-
-static void write_budgets(struct json_writer *out, struct gateway *gateway,
-                          const struct config_tenant *tenant, size_t number, tg_ms now)
-{
-    tg_account account = spending_account(gateway->spending, tenant->name, number);
+    const struct config *config = &admin_generation(admin)->config;
+    const struct config_budget *configured = key != NULL ? key->own.budgets : tenant->budgets;
+    size_t n_configured = key != NULL ? key->own.n_budgets : tenant->n_budgets;
+    struct spending *spending = admin->options.gateway->spending;
     struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
-    size_t n = account != 0 ? tg_bank_get_budgets(spending_bank(gateway->spending), account,
-                                                  spending_time(gateway->spending, now), budgets)
-                            : 0;
+    size_t n =
+        n_configured > 0
+            ? snapshot_read_account(spending, tenant->name, key != NULL ? key->name : NULL,
+                                    (size_t)(tenant - config->tenants), admin_now(admin), budgets)
+            : 0;
 
     json_write_key(out, "budgets");
     json_write_array(out);
     for (size_t i = 0; i < n; i++)
-        snapshot_write_budget(out, tenant->name,
-                              snapshot_reserve(tenant->budgets, tenant->n_budgets, i), &budgets[i]);
+        snapshot_write_budget(out, tenant->name, key != NULL ? key->name : NULL,
+                              snapshot_reserve(configured, n_configured, i), &budgets[i]);
+    json_write_array_end(out);
+}
+
+static int compare_key_names(const void *a, const void *b)
+{
+    const struct ledger_admin_key *x = a, *y = b;
+    int order = strcmp(x->tenant, y->tenant);
+
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+/* What the API was told of a key: tenants may have thousands, and the list is in order. */
+static void write_settings(struct json_writer *out, struct admin *admin, const char *tenant,
+                           const struct config_key *key)
+{
+    const struct ledger_admin *all = &admin->changes->known.all;
+    const struct ledger_admin_key wanted = {.tenant = tenant, .name = key->name};
+    const struct ledger_admin_key *found = NULL;
+
+    if (key->extra && key->name != NULL && all->n_keys > 0)
+        found = bsearch(&wanted, all->keys, all->n_keys, sizeof *all->keys, compare_key_names);
+    json_write_key(out, "definition");
+    if (found != NULL && found->text != NULL)
+        admin_body_copy(admin->reader, found->text, found->bytes, out);
+    else
+        json_write_null(out);
+}
+
+static void write_tenant_key(struct json_writer *out, struct admin *admin,
+                             const struct config_tenant *tenant, const struct config_key *key)
+{
+    char hex[VIRTUAL_KEY_HEX + 1];
+
+    virtual_key_hex(key->sha256, hex);
+    json_write_object(out);
+    json_member_text(out, "name", key->name);
+    json_member_text(out, "source", source_name(key->extra));
+    json_member_text(out, "sha256", hex);
+    json_member_unless(out, "not_after", key->not_after, CONFIG_NEVER);
+    json_member_flag(out, "expired", admin_wall(admin) >= key->not_after);
+    json_write_key(out, "limits");
+    json_write_array(out);
+    write_lines(out, key->own.limits, key->own.n_limits);
+    json_write_array_end(out);
+    write_budgets(out, admin, tenant, key);
+    write_names(out, "models", &key->own.models);
+    write_names(out, "endpoints", &key->own.endpoints);
+    json_write_key(out, "tags");
+    json_write_object(out);
+    for (size_t i = 0; i < key->own.tags.n; i++)
+        json_member_text(out, key->own.tags.list[i].name, key->own.tags.list[i].value);
+    json_write_object_end(out);
+    write_settings(out, admin, tenant->name, key);
+    json_write_object_end(out);
+}
+
+static void write_keys(struct json_writer *out, struct admin *admin,
+                       const struct config_tenant *tenant)
+{
+    json_write_key(out, "keys");
+    json_write_array(out);
+    for (size_t i = 0; i < tenant->n_keys; i++)
+        write_tenant_key(out, admin, tenant, &tenant->keys[i]);
     json_write_array_end(out);
 }
 
@@ -197,16 +260,11 @@ static void write_tenant(struct json_writer *out, struct admin *admin,
     json_member_real(out, "weight", tenant->weight);
     json_member_real(out, "value", tenant->value);
     json_member_unless(out, "concurrency", tenant->concurrency, 0);
-    json_write_key(out, "models");
-    json_write_array(out);
-    for (size_t i = 0; i < tenant->models.n; i++)
-        json_write_string(out, tenant->models.names[i], strlen(tenant->models.names[i]));
-    json_write_array_end(out);
+    write_names(out, "models", &tenant->models);
     write_limits(out, tenant);
     explain_write_rules(out, &tenant->rules);
-    write_keys(out, tenant, admin_wall(admin));
-    write_budgets(out, admin->options.gateway, tenant, (size_t)(tenant - config->tenants),
-                  admin_now(admin));
+    write_keys(out, admin, tenant);
+    write_budgets(out, admin, tenant, NULL);
     admin_write_topups(out, admin, tenant->name);
     write_definition(out, admin, tenant);
     json_write_object_end(out);
@@ -252,18 +310,8 @@ void admin_tenants_put(struct admin_call *call)
     if (!admin_body_is_object(call) || in_file(call))
         return;
     change = admin_change_new(call, ADMIN_PUT_TENANT);
-    if (change == NULL)
-        return;
-    change->text = malloc(call->body_n + 1);
-    if (change->text == NULL) {
-        admin_change_free(change);
-        admin_reply_error(call->in, 503, "busy", "no memory");
-        return;
-    }
-    memcpy(change->text, call->body, call->body_n);
-    change->text[call->body_n] = '\0';
-    change->bytes = call->body_n;
-    admin_change_start(change);
+    if (change != NULL && admin_change_take_body(change))
+        admin_change_start(change);
 }
 
 void admin_tenants_drop(struct admin_call *call)

@@ -77,9 +77,15 @@ void snapshot_write_within(struct json_writer *out, const struct snapshot_memory
 
 void snapshot_write_denial(struct json_writer *out, const struct watch_entry *entry);
 
-/* The members of one budget of a tenant (null: of everyone), in braces. */
-void snapshot_write_budget(struct json_writer *out, const char *tenant, enum config_reserve reserve,
-                           const struct tg_budget_metrics *budget);
+/* The budgets that a tenant (null: everyone) has, or a key of it (null: the tenant itself). Returns
+ * how many. */
+size_t snapshot_read_account(struct spending *spending, const char *tenant, const char *key,
+                             size_t hint, tg_ms now,
+                             struct tg_budget_metrics budgets[TG_BUDGETS_MAX]);
+
+/* The members of one of them, in braces. */
+void snapshot_write_budget(struct json_writer *out, const char *tenant, const char *key,
+                           enum config_reserve reserve, const struct tg_budget_metrics *budget);
 
 /* How the i-th of `n` budgets reserves; CONFIG_RESERVE_BOUND where a reload has fewer. */
 enum config_reserve snapshot_reserve(const struct config_budget *budgets, size_t n, size_t i);

@@ -225,8 +225,8 @@ static bool ask_window(struct round_window *window, const struct admin *admin)
         return false;
     if (tenant != NULL)
         root = snapshot_root(config, tenant);
-    size_t n = remote_money_window(gateway->remote->money, name, root,
-                                   merge_integer(window->row, "begins_at", 0),
+    size_t n = remote_money_window(gateway->remote->money, name, merge_text(window->row, "key"),
+                                   root, merge_integer(window->row, "begins_at", 0),
                                    merge_integer(window->row, "reset_at", TG_NUMBER_MAX), key);
     if (n == 0)
         return false;

@@ -207,7 +207,7 @@ void snapshot_write_keys(struct json_writer *out, const struct generation *gener
 /* ---- budgets ---- */
 
 struct budget_view {
-    const char *tenant;
+    const char *tenant, *key;
     enum config_reserve reserve;
     double ratio;
     struct tg_budget_metrics budget;
@@ -247,11 +247,12 @@ enum config_reserve snapshot_reserve(const struct config_budget *budgets, size_t
     return i < n ? budgets[i].reserve : CONFIG_RESERVE_BOUND;
 }
 
-void snapshot_write_budget(struct json_writer *out, const char *tenant, enum config_reserve reserve,
-                           const struct tg_budget_metrics *budget)
+void snapshot_write_budget(struct json_writer *out, const char *tenant, const char *key,
+                           enum config_reserve reserve, const struct tg_budget_metrics *budget)
 {
     json_write_object(out);
     json_member_text(out, "tenant", tenant);
+    json_member_text(out, "key", key);
     json_member_text(out, "per", tg_per_name(budget->per));
     json_member_text(out, "mode", explain_mode_name(budget->mode));
     json_member_text(out, "reserve", reserve == CONFIG_RESERVE_EXPECTED ? "expected" : "bound");
@@ -264,15 +265,18 @@ void snapshot_write_budget(struct json_writer *out, const char *tenant, enum con
     json_write_object_end(out);
 }
 
-static size_t read_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
-                           struct tg_budget_metrics budgets[TG_BUDGETS_MAX])
+size_t snapshot_read_account(struct spending *spending, const char *tenant, const char *key,
+                             size_t hint, tg_ms now,
+                             struct tg_budget_metrics budgets[TG_BUDGETS_MAX])
 {
-    tg_account account = spending_account(gateway->spending, tenant, hint);
+    const struct spending_call of = {.tenant = tenant, .hint = hint, .key = key};
+    tg_account account =
+        key != NULL ? spending_open(spending, &of, now) : spending_account(spending, tenant, hint);
 
     if (account == 0)
         return 0;
-    return tg_bank_get_budgets(spending_bank(gateway->spending), account,
-                               spending_time(gateway->spending, now), budgets);
+    return tg_bank_get_budgets(spending_bank(spending), account, spending_time(spending, now),
+                               budgets);
 }
 
 const char *snapshot_root(const struct config *config, const struct config_tenant *tenant)
@@ -285,17 +289,36 @@ const char *snapshot_root(const struct config *config, const struct config_tenan
 /* The order is by what all gateways have used, as far as this one knows: what each has used of a
  * budget may be little where all of it is gone. */
 static double order_of(const struct gateway *gateway, const struct config *config,
-                       const struct config_tenant *tenant, const struct tg_budget_metrics *budget)
+                       const struct config_tenant *tenant, const char *key,
+                       const struct tg_budget_metrics *budget)
 {
     double own = ratio_of(budget);
 
     if (gateway->remote == NULL || budget->amount <= 0)
         return own;
     double all =
-        (double)remote_money_used(gateway->remote->money, tenant->name,
+        (double)remote_money_used(gateway->remote->money, tenant->name, key,
                                   snapshot_root(config, tenant), budget->begin, budget->end) /
         (double)budget->amount;
     return all > own ? all : own;
+}
+
+/* Those of a tenant (`key` null), or of a key of it. */
+static void keep_account(struct budget_list *all, struct gateway *gateway,
+                         const struct config *config, const struct config_tenant *tenant,
+                         const char *key, const struct config_budget *configured,
+                         size_t n_configured, tg_ms now)
+{
+    struct tg_budget_metrics budgets[TG_BUDGETS_MAX];
+    size_t n = n_configured > 0
+                   ? snapshot_read_account(gateway->spending, tenant->name, key,
+                                           (size_t)(tenant - config->tenants), now, budgets)
+                   : 0;
+
+    for (size_t i = 0; i < n; i++)
+        keep_budget(all, &(struct budget_view){
+                             tenant->name, key, snapshot_reserve(configured, n_configured, i),
+                             order_of(gateway, config, tenant, key, &budgets[i]), budgets[i]});
 }
 
 void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
@@ -309,21 +332,23 @@ void snapshot_write_budgets(struct json_writer *out, struct gateway *gateway,
         all->most = most < SNAPSHOT_BUDGETS_MAX ? most : SNAPSHOT_BUDGETS_MAX;
     json_write_key(out, "budgets");
     json_write_array(out);
-    size_t top = read_account(gateway, NULL, SPENDING_TOP, now, budgets);
+    size_t top = snapshot_read_account(gateway->spending, NULL, NULL, SPENDING_TOP, now, budgets);
     for (size_t i = 0; i < top; i++)
-        snapshot_write_budget(out, NULL, snapshot_reserve(config->budgets, config->n_budgets, i),
-                              &budgets[i]);
+        snapshot_write_budget(out, NULL, NULL,
+                              snapshot_reserve(config->budgets, config->n_budgets, i), &budgets[i]);
     for (size_t t = 0; all != NULL && t < config->n_tenants; t++) {
         const struct config_tenant *tenant = &config->tenants[t];
-        size_t n = tenant->n_budgets > 0 ? read_account(gateway, tenant->name, t, now, budgets) : 0;
-        for (size_t i = 0; i < n; i++)
-            keep_budget(all,
-                        &(struct budget_view){
-                            tenant->name, snapshot_reserve(tenant->budgets, tenant->n_budgets, i),
-                            order_of(gateway, config, tenant, &budgets[i]), budgets[i]});
+        keep_account(all, gateway, config, tenant, NULL, tenant->budgets, tenant->n_budgets, now);
+        for (size_t k = 0; k < tenant->n_keys; k++) {
+            const struct config_key *key = &tenant->keys[k];
+            if (key->first == k) /* the others of its name have the same */
+                keep_account(all, gateway, config, tenant, key->name, key->own.budgets,
+                             key->own.n_budgets, now);
+        }
     }
     for (size_t i = 0; all != NULL && i < all->n; i++)
-        snapshot_write_budget(out, all->list[i].tenant, all->list[i].reserve, &all->list[i].budget);
+        snapshot_write_budget(out, all->list[i].tenant, all->list[i].key, all->list[i].reserve,
+                              &all->list[i].budget);
     json_write_array_end(out);
     json_member_flag(out, "budgets_truncated", all == NULL || all->seen > all->n);
     free(all);

@@ -523,7 +523,8 @@ struct config_extra {
     size_t bytes;
 
     /* A key. `text` is what it has of its own: limits, budgets, models, endpoints, tags; null:
-     * nothing. */
+     * nothing. `name` may stand in it as in that of a tenant; `not_after` too, and does not
+     * count: the one below does. */
     const char *key;    /* its name; null: none. The same of a block: null: all keys */
     const char *sha256; /* 64 hexadecimal digits */
     tg_ms not_after;    /* CONFIG_NEVER: no end */

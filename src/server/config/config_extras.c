@@ -48,7 +48,15 @@ static struct yaml_node *new_key(struct reader *reader, struct yaml_node *value,
     return value != NULL && value->key != NULL ? value : NULL;
 }
 
-/* The name stands where the tenant is kept; in its text it need not. */
+/* The name stands where the tenant or key is kept; in its text it need not. */
+static void check_name(struct reader *reader, const struct yaml_node *given, const char *what,
+                       const char *name)
+{
+    if (given->kind == YAML_TEXT && strcmp(given->text, name) != 0)
+        config_error(reader, given, "%s is \"%.60s\"; it must be \"%.60s\", or absent", what,
+                     given->text, name);
+}
+
 static void complete_name(struct reader *reader, struct yaml_node *tenant, const char *name)
 {
     const struct yaml_node *given = yaml_tree_get(tenant, "name");
@@ -57,9 +65,7 @@ static void complete_name(struct reader *reader, struct yaml_node *tenant, const
     if (tenant->kind != YAML_MAP)
         return;
     if (given != NULL) {
-        if (given->kind == YAML_TEXT && strcmp(given->text, name) != 0)
-            config_error(reader, given, "tenant.name is \"%.60s\"; it must be \"%.60s\", or absent",
-                         given->text, name);
+        check_name(reader, given, "tenant.name", name);
         return;
     }
     added = new_key(reader, new_node(reader, YAML_TEXT, name), "name");
@@ -86,13 +92,35 @@ static void wrap(struct reader *reader, struct document *document)
     document->root = map;
 }
 
-/* `key: {...}`: see config_extra_key_node(). */
-static void wrap_key(struct reader *reader, struct document *document)
+static void leave_out(struct yaml_node *map, const char *name)
+{
+    struct yaml_node **next = &map->first, *last = NULL;
+
+    while (*next != NULL)
+        if (strcmp((*next)->key->text, name) == 0) {
+            *next = (*next)->next;
+            map->n--;
+        } else {
+            last = *next;
+            next = &last->next;
+        }
+    map->last = last;
+}
+
+/* `key: {...}`: see config_extra_key_node(). Its end stands where it is kept, like its name. */
+static void wrap_key(struct reader *reader, struct document *document, const char *name)
 {
     struct yaml_node *map = new_node(reader, YAML_MAP, NULL);
+    const struct yaml_node *given = yaml_tree_get(document->root, "name");
 
     if (map == NULL || new_key(reader, document->root, "key") == NULL)
         return;
+    if (given != NULL)
+        check_name(reader, given, "name", name);
+    if (document->root->kind == YAML_MAP) {
+        leave_out(document->root, "name");
+        leave_out(document->root, "not_after");
+    }
     map->first = map->last = document->root;
     map->n = 1;
     document->root = map;
@@ -116,7 +144,7 @@ static void add_extra(struct reader *reader, const struct config_extra *extra)
     if (!config_read_tree(reader, extra->text, extra->bytes))
         return;
     if (extra->kind == CONFIG_EXTRA_KEY) {
-        wrap_key(reader, &reader->documents[reader->current]);
+        wrap_key(reader, &reader->documents[reader->current], or_empty(extra->key));
         return;
     }
     complete_name(reader, reader->documents[reader->current].root, extra->tenant);

@@ -38,32 +38,38 @@ static bool is_tag_name(const char *name)
 
 static void check_tags(struct reader *reader, const struct yaml_node *tags)
 {
+    size_t before;
+
     if (tags == NULL || tags->kind != YAML_MAP)
         return;
+    before = config_path_push(reader, "tags");
     if (tags->n > CONFIG_TAGS_MAX)
-        config_error(reader, tags, "%s.tags has %zu tags; at most %d are allowed", reader->path,
-                     tags->n, CONFIG_TAGS_MAX);
+        config_error(reader, tags, "%s has %zu tags; at most %d are allowed", reader->path, tags->n,
+                     CONFIG_TAGS_MAX);
     for (const struct yaml_node *tag = tags->first; tag != NULL; tag = tag->next) {
         if (!is_tag_name(tag->key->text))
             config_error(reader, tag->key,
-                         "%s.tags: \"%.60s\" is no name of a tag; it must be 1 to %d characters "
+                         "%s: \"%.60s\" is no name of a tag; it must be 1 to %d characters "
                          "without '='",
                          reader->path, tag->key->text, CONFIG_TAG_BYTES_MAX);
         else if (tag->kind == YAML_TEXT && tag->bytes > CONFIG_TAG_BYTES_MAX)
-            config_error(reader, tag, "%s.tags.%.60s has %zu bytes; at most %d are allowed",
+            config_error(reader, tag, "%s.%.60s has %zu bytes; at most %d are allowed",
                          reader->path, tag->key->text, tag->bytes, CONFIG_TAG_BYTES_MAX);
     }
+    config_path_pop(reader, before);
 }
 
-/* An empty list would be read as none at all: "all". */
-static void check_patterns(struct reader *reader, const struct yaml_node *node, const char *name)
+/* An empty list would be read as none at all: "all". `none` is the pattern that excludes all. */
+static void check_patterns(struct reader *reader, const struct yaml_node *node, const char *name,
+                           const char *none)
 {
     const struct yaml_node *list = yaml_tree_get(node, name);
+    size_t before = config_path_push(reader, name);
 
     if (list != NULL && list->kind == YAML_LIST && list->n == 0)
-        config_error(reader, list,
-                     "%s.%s is empty; leave it out for all, or write [\"!*\"] for none",
-                     reader->path, name);
+        config_error(reader, list, "%s is empty; leave it out for all, or write [\"%s\"] for none",
+                     reader->path, none);
+    config_path_pop(reader, before);
 }
 
 void config_finish_own(struct reader *reader, const struct yaml_node *node, void *into)
@@ -71,12 +77,14 @@ void config_finish_own(struct reader *reader, const struct yaml_node *node, void
     struct config_key *key = into;
     const struct yaml_node *budgets = yaml_tree_get(node, "budgets");
 
-    check_patterns(reader, node, "models");
-    check_patterns(reader, node, "endpoints");
+    check_patterns(reader, node, "models", "!*");
+    check_patterns(reader, node, "endpoints", "!/*");
     check_tags(reader, yaml_tree_get(node, "tags"));
+    size_t before = config_path_push(reader, "budgets");
     if (budgets != NULL && budgets->n > TG_BUDGETS_MAX)
-        config_error(reader, budgets, "%s.budgets has %zu budgets; at most %d are allowed",
-                     reader->path, budgets->n, TG_BUDGETS_MAX);
+        config_error(reader, budgets, "%s has %zu budgets; at most %d are allowed", reader->path,
+                     budgets->n, TG_BUDGETS_MAX);
+    config_path_pop(reader, before);
     if (key != NULL && key->own.tags.n > 1)
         qsort(key->own.tags.list, key->own.tags.n, sizeof key->own.tags.list[0], compare_tags);
 }

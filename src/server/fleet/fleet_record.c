@@ -104,13 +104,33 @@ static void put_number(struct json_writer *out, const char *key, int64_t number)
     json_write_integer(out, number);
 }
 
-static void write_hash(struct json_writer *out, const uint8_t sha256[32])
+static void write_hash(struct json_writer *out, const char *key, const uint8_t sha256[32])
 {
-    char hex[65];
+    char hex[LEDGER_ADMIN_HASH_DIGITS + 1];
 
     for (size_t i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", sha256[i]);
-    put_text(out, "sha256", hex);
+    put_text(out, key, hex);
+}
+
+static void write_key_row(struct record_name *name, struct json_writer *out,
+                          const struct ledger_admin_key *key)
+{
+    static const uint8_t of_no_secret[32];
+
+    begin_name(name, "key");
+    add_name(name, key->tenant);
+    add_name(name, key->name);
+    put_text(out, "tenant", key->tenant);
+    put_text(out, "name", key->name);
+    write_hash(out, "sha256", key->text != NULL ? of_no_secret : key->sha256);
+    put_number(out, "not_after", key->not_after);
+    put_number(out, "made_at", key->made_at);
+    if (key->text == NULL)
+        return;
+    write_hash(out, "own_sha256", key->sha256);
+    json_write_key(out, "own");
+    json_write_string(out, key->text, key->bytes);
 }
 
 static void write_topup(struct record_name *name, struct json_writer *out,
@@ -157,14 +177,7 @@ static void write_row(struct record_name *name, struct json_writer *out,
         put_number(out, "changed_at", row->tenant.changed_at);
         return;
     case LEDGER_FLEET_KEY:
-        begin_name(name, "key");
-        add_name(name, row->key.tenant);
-        add_name(name, row->key.name);
-        put_text(out, "tenant", row->key.tenant);
-        put_text(out, "name", row->key.name);
-        write_hash(out, row->key.sha256);
-        put_number(out, "not_after", row->key.not_after);
-        put_number(out, "made_at", row->key.made_at);
+        write_key_row(name, out, &row->key);
         return;
     case LEDGER_FLEET_TOPUP:
         write_topup(name, out, &row->topup);
@@ -345,27 +358,12 @@ bool fleet_entries_unmoved(struct fleet_entries *unmoved, const struct fleet_ent
 
 /* Members of an entry, as far as one is known. */
 struct members {
-    const char *name, *text, *tenant, *per, *tz, *provider, *key, *kind, *reason;
-    size_t text_bytes;
+    const char *name, *text, *tenant, *per, *tz, *provider, *key, *kind, *reason, *own;
+    size_t text_bytes, own_bytes;
     int64_t id, changed_at, not_after, made_at, micro_usd, ends_at;
-    uint8_t sha256[32];
-    bool has_hash, failed;
+    uint8_t sha256[32], own_sha256[32];
+    bool has_hash, has_own_hash, failed;
 };
-
-static bool read_hash(struct json_text text, uint8_t sha256[32])
-{
-    unsigned byte;
-
-    if (text.size != 64)
-        return false;
-    for (size_t i = 0; i < 32; i++) {
-        char pair[3] = {text.bytes[2 * i], text.bytes[2 * i + 1], '\0'};
-        if (strspn(pair, "0123456789abcdef") != 2 || sscanf(pair, "%2x", &byte) != 1)
-            return false;
-        sha256[i] = (uint8_t)byte;
-    }
-    return true;
-}
 
 static void record_read_text(struct fleet_entries *entries, struct members *members,
                              struct json_text key, struct json_text text)
@@ -373,21 +371,23 @@ static void record_read_text(struct fleet_entries *entries, struct members *memb
     const struct {
         const char *name;
         const char **place;
-    } texts[] = {
-        {"name", &members->name}, {"text", &members->text}, {"tenant", &members->tenant},
-        {"per", &members->per},   {"tz", &members->tz},     {"provider", &members->provider},
-        {"key", &members->key},   {"kind", &members->kind}, {"reason", &members->reason}};
+        size_t *bytes;
+    } texts[] = {{"name", &members->name, NULL},     {"text", &members->text, &members->text_bytes},
+                 {"tenant", &members->tenant, NULL}, {"per", &members->per, NULL},
+                 {"tz", &members->tz, NULL},         {"provider", &members->provider, NULL},
+                 {"key", &members->key, NULL},       {"kind", &members->kind, NULL},
+                 {"reason", &members->reason, NULL}, {"own", &members->own, &members->own_bytes}};
 
-    if (json_text_is(key, "sha256")) {
-        members->has_hash = read_hash(text, members->sha256);
-        return;
-    }
+    if (json_text_is(key, "sha256"))
+        members->has_hash = ledger_admin_read_hash(text.bytes, text.size, members->sha256);
+    if (json_text_is(key, "own_sha256"))
+        members->has_own_hash = ledger_admin_read_hash(text.bytes, text.size, members->own_sha256);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (json_text_is(key, texts[i].name)) {
             *texts[i].place = keep(entries, (struct slice){text.bytes, text.size});
             members->failed |= *texts[i].place == NULL;
-            if (i == 1)
-                members->text_bytes = text.size;
+            if (texts[i].bytes != NULL)
+                *texts[i].bytes = text.size;
         }
 }
 
@@ -453,6 +453,22 @@ static bool record_has_kind(struct slice name, const char *prefix)
     return name.n > n && memcmp(name.at, prefix, n) == 0;
 }
 
+static bool row_of_key(const struct members *members, struct ledger_fleet_row *row)
+{
+    bool own = members->own != NULL;
+
+    row->kind = LEDGER_FLEET_KEY;
+    row->key = (struct ledger_admin_key){.tenant = members->tenant,
+                                         .name = members->name,
+                                         .text = members->own,
+                                         .bytes = members->own_bytes,
+                                         .not_after = members->not_after,
+                                         .made_at = members->made_at};
+    memcpy(row->key.sha256, own ? members->own_sha256 : members->sha256, sizeof row->key.sha256);
+    return !own ||
+           (members->has_own_hash && memchr(members->own, '\0', members->own_bytes) == NULL);
+}
+
 static bool row_of_money(struct slice name, const struct members *members,
                          struct ledger_fleet_row *row)
 {
@@ -506,15 +522,8 @@ static bool record_row_of(struct slice name, const struct members *members,
         return true;
     }
     if (members->name != NULL && members->tenant != NULL && members->has_hash &&
-        (is_long || record_has_kind(name, "key:"))) {
-        row->kind = LEDGER_FLEET_KEY;
-        row->key = (struct ledger_admin_key){.tenant = members->tenant,
-                                             .name = members->name,
-                                             .not_after = members->not_after,
-                                             .made_at = members->made_at};
-        memcpy(row->key.sha256, members->sha256, sizeof row->key.sha256);
-        return true;
-    }
+        (is_long || record_has_kind(name, "key:")))
+        return row_of_key(members, row);
     return row_of_money(name, members, row);
 }
 

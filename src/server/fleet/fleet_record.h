@@ -2,6 +2,8 @@
  *
  *     tenant:team-b          {"name":"team-b","text":"...","changed_at":...}
  *     key:team-b:ci          {"tenant":"team-b","name":"ci","sha256":"...","not_after":...,...}
+ *                            with settings: "sha256" is all zeros, that of no secret, "own_sha256"
+ *                            is its hash, and "own" the settings
  *     topup:7                {"id":7,"tenant":"team-b","per":"day","tz":"UTC","micro_usd":...,...}
  *     disabled:openai:k1     {"provider":"openai","name":"k1","made_at":...}
  *     override:9             {"id":9,"tenant":"team-a","key":"prod","kind":"block",...}
@@ -9,7 +11,8 @@
  *
  * The name only has to be unique: everything is read from the value. A reader passes over members
  * and kinds of entries that it does not know, so a program of the version before reads what it
- * needs.
+ * needs. Of a key with settings, that is a key that no secret opens: with the settings passed over
+ * it would be one without its limits. It still has a name there, by which it is deleted.
  */
 #ifndef TG_FLEET_FLEET_RECORD_H
 #define TG_FLEET_FLEET_RECORD_H

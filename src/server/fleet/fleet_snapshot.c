@@ -148,19 +148,13 @@ static const struct merge_rule keys[] = {
     END};
 
 /* The last two, and the ratio, are put in when the store has said what all have spent. */
-static const struct merge_rule budgets[] = {IS(tenant, SAME),
-                                            IS(per, SAME),
-                                            IS(mode, SAME),
-                                            IS(reserve, SAME),
-                                            IS(limit_micro_usd, LEAST),
-                                            IS(used_micro_usd, SUM),
-                                            IS(reserved_micro_usd, SUM),
-                                            IS(used_ratio, MOST),
-                                            IS(begins_at, SAME),
-                                            IS(reset_at, SAME),
-                                            IS(held_micro_usd, SUM),
-                                            IS(left_micro_usd, SUM),
-                                            END};
+static const struct merge_rule budgets[] = {IS(tenant, SAME),        IS(key, SAME),
+                                            IS(per, SAME),           IS(mode, SAME),
+                                            IS(reserve, SAME),       IS(limit_micro_usd, LEAST),
+                                            IS(used_micro_usd, SUM), IS(reserved_micro_usd, SUM),
+                                            IS(used_ratio, MOST),    IS(begins_at, SAME),
+                                            IS(reset_at, SAME),      IS(held_micro_usd, SUM),
+                                            IS(left_micro_usd, SUM), END};
 
 static const struct merge_rule tenants[] = {IS(name, SAME),
                                             IS(calls, SUM),
@@ -238,8 +232,8 @@ const struct merge_rule fleet_snapshot_rules[] = {
     {ROWS(keys, keys, "provider", "model", "name"), .most = FLEET_KEYS_MAX,
      .cut = "keys_truncated"},
     IS(keys_truncated, ANY),
-    {ROWS(budgets, budgets, "tenant", "per", "begins_at", "reset_at"), .most = FLEET_BUDGETS_MAX,
-     .cut = "budgets_truncated", .order = fullest_first},
+    {ROWS(budgets, budgets, "tenant", "key", "per", "begins_at", "reset_at"),
+     .most = FLEET_BUDGETS_MAX, .cut = "budgets_truncated", .order = fullest_first},
     IS(budgets_truncated, ANY),
     {ROWS(tenants, tenants, "name"), .most = FLEET_TENANTS_MAX, .order = most_calls_first},
     IS(tenants_truncated, ANY),

@@ -5,11 +5,17 @@
  * has to be converted, and a program that does not know them can still open the database after a
  * step back.
  *
+ * A key with settings has them behind its hash, in the same column: "<64 hex digits> {...}". A
+ * program that knows of no settings takes such a hash for one that somebody has spoilt, and so
+ * the key for one that no secret opens: it refuses the key, rather than serve it without its
+ * limits, and still finds it by its name to delete it.
+ *
  * Every change is one transaction under the lock of the database. It first asks SQLite how many
  * rows there are, so that a loop gone wild in somebody's script cannot fill the disk.
  */
 #include "server/ledger/ledger_admin_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,15 +136,23 @@ struct statement ledger_statement_tenant(const struct ledger_admin_tenant *tenan
 
 struct statement ledger_statement_key(const struct ledger_admin_key *key)
 {
-    return (struct statement){
+    struct statement put = {
         .sql = "INSERT OR REPLACE INTO admin_keys VALUES (?1, ?2, ?3, ?4, ?5)",
         .values = {of_text(key->tenant),
                    of_text(key->name),
                    {.kind = BLOB, .bytes = (const char *)key->sha256, .n = sizeof key->sha256},
                    of_number(key->not_after),
-                   of_number(key->made_at)},
+                   of_number(key->made_at),
+                   {.kind = TEXT, .bytes = key->text, .n = key->bytes}},
         .n = 5,
     };
+
+    if (key->text != NULL) {
+        put.sql = "INSERT OR REPLACE INTO admin_keys"
+                  " VALUES (?1, ?2, lower(hex(?3)) || ' ' || ?6, ?4, ?5)";
+        put.n = 6;
+    }
+    return put;
 }
 
 /* With its number, or with a new one: a null is one that SQLite finds itself. */
@@ -252,6 +266,12 @@ bool ledger_admin_put_key(struct ledger *ledger, const struct ledger_admin_key *
                           .of = "keys of the API"};
     struct statement put = ledger_statement_key(key);
 
+    if (key->text != NULL &&
+        (key->bytes > LEDGER_ADMIN_SETTINGS_MAX || memchr(key->text, '\0', key->bytes) != NULL))
+        return problem_fail(problem,
+                            "the settings of a key have %zu bytes; at most %zu are kept, and none "
+                            "of them 0",
+                            key->bytes, LEDGER_ADMIN_SETTINGS_MAX);
     return short_enough(key->tenant, problem) && short_enough(key->name, problem) &&
            ledger_statements_run(ledger, &bound, &put, 1, NULL, problem);
 }
@@ -407,6 +427,39 @@ static bool read_tenant(struct ledger_admin *all, sqlite3_stmt *row)
     return list->name != NULL && list->text != NULL;
 }
 
+bool ledger_admin_read_hash(const char *digits, size_t n, uint8_t sha256[32])
+{
+    uint8_t read[32];
+    unsigned byte;
+
+    if (n != LEDGER_ADMIN_HASH_DIGITS)
+        return false;
+    for (size_t i = 0; i < sizeof read; i++) {
+        const char pair[3] = {digits[2 * i], digits[2 * i + 1], '\0'};
+        if (strspn(pair, "0123456789abcdef") != 2 || sscanf(pair, "%2x", &byte) != 1)
+            return false;
+        read[i] = (uint8_t)byte;
+    }
+    memcpy(sha256, read, sizeof read);
+    return true;
+}
+
+/* "<64 hexadecimal digits> <settings>". */
+static bool read_settings(struct ledger_admin *all, sqlite3_stmt *row, struct ledger_admin_key *key)
+{
+    const char *text = ledger_admin_keep_text(all, row, 2);
+    size_t n = (size_t)sqlite3_column_bytes(row, 2);
+
+    if (text == NULL)
+        return false;
+    if (n > LEDGER_ADMIN_HASH_DIGITS && text[LEDGER_ADMIN_HASH_DIGITS] == ' ' &&
+        ledger_admin_read_hash(text, LEDGER_ADMIN_HASH_DIGITS, key->sha256)) {
+        key->text = text + LEDGER_ADMIN_HASH_DIGITS + 1;
+        key->bytes = n - LEDGER_ADMIN_HASH_DIGITS - 1;
+    }
+    return true;
+}
+
 static bool ledger_admin_read_key(struct ledger_admin *all, sqlite3_stmt *row)
 {
     struct ledger_admin_key *list;
@@ -419,9 +472,13 @@ static bool ledger_admin_read_key(struct ledger_admin *all, sqlite3_stmt *row)
                                       .not_after = sqlite3_column_int64(row, 3),
                                       .made_at = sqlite3_column_int64(row, 4)};
     /* The hash of a row that somebody else has spoilt is that of no key. */
-    if (sqlite3_column_bytes(row, 2) == (int)sizeof list->sha256)
-        memcpy(list->sha256, sqlite3_column_blob(row, 2), sizeof list->sha256);
     all->n_keys++;
+    if (sqlite3_column_type(row, 2) == SQLITE_TEXT) {
+        if (!read_settings(all, row, list))
+            return false;
+    } else if (sqlite3_column_bytes(row, 2) == (int)sizeof list->sha256) {
+        memcpy(list->sha256, sqlite3_column_blob(row, 2), sizeof list->sha256);
+    }
     return list->tenant != NULL && list->name != NULL;
 }
 

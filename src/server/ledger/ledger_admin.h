@@ -24,7 +24,8 @@
 #define LEDGER_ADMIN_TOPUPS_MAX 10000
 #define LEDGER_ADMIN_DISABLED_MAX 10000
 #define LEDGER_ADMIN_OVERRIDES_MAX 10000
-#define LEDGER_ADMIN_TEXT_MAX ((size_t)256 << 10) /* bytes of a tenant's text, or of a name */
+#define LEDGER_ADMIN_TEXT_MAX ((size_t)256 << 10)    /* bytes of a tenant's text, or of a name */
+#define LEDGER_ADMIN_SETTINGS_MAX ((size_t)16 << 10) /* bytes of a key's text */
 
 struct ledger_admin_tenant {
     const char *name;
@@ -36,6 +37,9 @@ struct ledger_admin_tenant {
 /* A virtual key. */
 struct ledger_admin_key {
     const char *tenant, *name;
+    const char *text; /* its settings: limits, budgets, models, endpoints, tags; `bytes` bytes, and
+                         a 0 after them; null: it has none of its own */
+    size_t bytes;
     uint8_t sha256[32];
     tg_ms not_after; /* TG_NUMBER_MAX: no end */
     tg_ms made_at;
@@ -93,6 +97,10 @@ struct ledger_admin {
     size_t max_tenants, max_keys, max_topups; /* private: how many there is room for */
     size_t max_disabled, max_overrides;
 };
+
+/* The hash that hexadecimal digits in lower case are. False: they are none, and it is untouched. */
+#define LEDGER_ADMIN_HASH_DIGITS 64
+bool ledger_admin_read_hash(const char *digits, size_t n, uint8_t sha256[32]);
 
 /* Reads all of it. Has to be freed only after true. */
 bool ledger_admin_read(struct ledger *ledger, struct ledger_admin *all, struct tg_problem *problem);

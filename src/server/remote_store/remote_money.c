@@ -263,11 +263,11 @@ enum tg_err remote_money_left(struct remote_money *money, const struct spending_
     return TG_OK;
 }
 
-tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *root,
-                           tg_ms begin, tg_ms end)
+tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *virtual_key,
+                           const char *root, tg_ms begin, tg_ms end)
 {
     char key[MONEY_KEY_MAX];
-    size_t n = remote_money_window(money, tenant, root, begin, end, key);
+    size_t n = remote_money_window(money, tenant, virtual_key, root, begin, end, key);
 
     if (n == 0)
         return 0;

@@ -188,16 +188,17 @@ TG_MUST_CHECK enum tg_err remote_money_left(struct remote_money *money,
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* The name of the hash of a window, of a tenant's account or, null, of everyone's. How many bytes;
- * 0 if it does not fit. */
+/* The name of the hash of a window: of the account of a tenant (null: everyone), or of a virtual
+ * key of it (null: of the tenant itself). How many bytes; 0 if it does not fit. */
 #define REMOTE_MONEY_KEY_MAX 4096
-size_t remote_money_window(const struct remote_money *money, const char *tenant, const char *root,
-                           tg_ms begin, tg_ms end, char key[REMOTE_MONEY_KEY_MAX]);
+size_t remote_money_window(const struct remote_money *money, const char *tenant,
+                           const char *virtual_key, const char *root, tg_ms begin, tg_ms end,
+                           char key[REMOTE_MONEY_KEY_MAX]);
 
 /* What all nodes have settled and reserved in such a window, as far as is known here; 0: nothing
  * is. */
-tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *root,
-                           tg_ms begin, tg_ms end);
+tg_micro remote_money_used(struct remote_money *money, const char *tenant, const char *virtual_key,
+                           const char *root, tg_ms begin, tg_ms end);
 
 struct remote_money_stats {
     size_t windows; /* remembered */

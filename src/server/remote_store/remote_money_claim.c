@@ -48,10 +48,11 @@ size_t money_key(const struct remote_money *money, const struct spending_account
     return remote_text_fits(&key) ? key.n : 0;
 }
 
-size_t remote_money_window(const struct remote_money *money, const char *tenant, const char *root,
-                           tg_ms begin, tg_ms end, char key[REMOTE_MONEY_KEY_MAX])
+size_t remote_money_window(const struct remote_money *money, const char *tenant,
+                           const char *virtual_key, const char *root, tg_ms begin, tg_ms end,
+                           char key[REMOTE_MONEY_KEY_MAX])
 {
-    const struct spending_account account = {.tenant = tenant, .root = root};
+    const struct spending_account account = {.tenant = tenant, .root = root, .key = virtual_key};
 
     return money_key(money, &account, begin, end, key);
 }

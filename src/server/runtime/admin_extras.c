@@ -61,6 +61,8 @@ static bool add_key(struct admin_extras *extras, const struct ledger_admin_key *
     *extra = (struct config_extra){.kind = CONFIG_EXTRA_KEY,
                                    .name = admin_extras_keep(extras, name),
                                    .tenant = key->tenant,
+                                   .text = key->text,
+                                   .bytes = key->bytes,
                                    .key = key->name,
                                    .sha256 = admin_extras_keep(extras, hex),
                                    .not_after = key->not_after};

@@ -268,12 +268,16 @@ static void a_fleet_has_a_row_a_gateway_and_says_who_is_missing(void **state)
         "'snapshot':null}],"
         "'budgets':[{'tenant':'one','per':'day','mode':'enforce','limit_micro_usd':5000000,"
         "'used_micro_usd':1000000,'reserved_micro_usd':0,'held_micro_usd':500000,"
-        "'left_micro_usd':3500000,'used_ratio':0.2,'reset_at':null}]}");
+        "'left_micro_usd':3500000,'used_ratio':0.2,'reset_at':null},"
+        "{'tenant':'one','key':'ci','per':'day','mode':'enforce','limit_micro_usd':2000000,"
+        "'used_micro_usd':0,'reserved_micro_usd':0,'left_micro_usd':2000000,'used_ratio':0,"
+        "'reset_at':null}]}");
     view = (struct top_view){.table = TOP_VIEW_ALL};
     text = draw(0, 0, false, false);
     expect_drawn(text, "fleet of 3 gateways");
     expect_drawn(text, "2 of 3 gateways answered\n");
     expect_drawn(text, "20.0%                        3.50\n");
+    expect_drawn(text, "one, key ci");
     expect_drawn(text, "gw2 :80          silent      00:01:05 0.1.9               -        "
                        "         -          -       -\ngw0 :80");
     expect_drawn(text, "gw1 :80          self                 0.2.0     ready     ok       "

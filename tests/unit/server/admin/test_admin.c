@@ -316,6 +316,159 @@ static void a_key_is_said_once_and_works(void **state)
     expect(404, "POST", "/api/v1/tenants/nobody/keys", "{\"name\":\"ci\"}");
 }
 
+static struct virtual_key_of {
+    char secret[VIRTUAL_KEY_BYTES + 1];
+} said_key(void)
+{
+    struct virtual_key_of of;
+    const char *at = strstr(kit.exchange.body, "\"key\":\"");
+
+    assert_non_null(at);
+    memcpy(of.secret, at + 7, VIRTUAL_KEY_BYTES);
+    of.secret[VIRTUAL_KEY_BYTES] = '\0';
+    return of;
+}
+
+/* What a call with that secret has; null: it is refused. */
+static const struct config_key *key_of(struct virtual_key_of of)
+{
+    const struct config_key *key = NULL;
+    uint8_t hash[VIRTUAL_KEY_HASH];
+
+    assert_true(virtual_key_hash(slice_of(of.secret), hash));
+    return generation_tenant_of_key(kit.generation, hash, clock_now_ms(&kit.clock), &key) !=
+                   CONFIG_NONE
+               ? key
+               : NULL;
+}
+
+static void a_key_has_what_the_request_gives_it(void **state)
+{
+    static const char target[] = "/api/v1/tenants/team/keys";
+    (void)state;
+
+    expect(201, "POST", target,
+           "{\"limits\":[{\"rpm\":7},{\"models\":[\"small\"],\"tpm\":500}],\"name\":\"own\","
+           "\"not_after\":\"2099-01-01T00:00:00Z\",\"budgets\":[{\"usd\":2.5,\"per\":\"day\"}],"
+           "\"models\":[\"small\"],\"endpoints\":[\"!/*\"],\"tags\":{\"team\":\"b\"}}");
+    const struct virtual_key_of of = said_key();
+    const struct config_key *key = key_of(of);
+    assert_non_null(key);
+    assert_int_equal(key->own.n_limits, 2);
+    assert_int_equal(key->own.limits[0].limiters[0].limiter.limit, 7);
+    assert_int_equal(key->own.budgets[0].micro_usd, 2500000);
+    assert_string_equal(key->own.endpoints.names[0], "!/*");
+    assert_string_equal(key->own.tags.list[0].value, "b");
+    assert_true(key->not_after != CONFIG_NEVER);
+
+    expect(200, "GET", "/api/v1/tenants/team", NULL);
+    expect_said("\"limits\":[\"limits[0] rate: ");
+    expect_said("\"tenant\":\"team\",\"key\":\"own\",\"per\":\"day\",\"mode\":\"enforce\"");
+    expect_said("\"limit_micro_usd\":2500000");
+    expect_said("\"models\":[\"small\"],\"endpoints\":[\"!/*\"],\"tags\":{\"team\":\"b\"}");
+    expect_said("\"definition\":{\"limits\":[{\"rpm\":7}");
+    assert_false(admin_kit_said(&kit, of.secret));
+
+    /* Another text replaces all of it, and the secret stays. */
+    expect(200, "PUT", "/api/v1/tenants/team/keys/own", "{\"limits\":[{\"rpm\":9}]}");
+    expect_said("\"name\":\"own\",\"sha256\":\"");
+    expect_said("\"not_after\":null");
+    assert_false(admin_kit_said(&kit, "\"key\":"));
+    key = key_of(of);
+    assert_int_equal(key->own.n_limits, 1);
+    assert_int_equal(key->own.limits[0].limiters[0].limiter.limit, 9);
+    assert_int_equal(key->own.n_budgets, 0);
+    assert_true(key->not_after == CONFIG_NEVER);
+    expect(200, "PUT", "/api/v1/tenants/team/keys/own",
+           "{\"name\":\"own\",\"not_after\":\"2000-01-01T00:00:00Z\"}");
+    assert_null(key_of(of));
+    expect(200, "PUT", "/api/v1/tenants/team/keys/own", "{}");
+    key = key_of(of);
+    assert_int_equal(key->own.n_limits, 0);
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/own", NULL);
+    assert_null(key_of(of));
+}
+
+static void settings_that_are_wrong_name_the_field_and_its_place(void **state)
+{
+    static const struct {
+        const char *members, *says;
+    } rows[] = {
+        {"\"limits\":3", "limits is not a list"},
+        {"\"limits\":[{}]", "limits[0]"},
+        {"\"limits\":[{\"rpm\":0}]", "limits[0].rpm"},
+        {"\"limits\":[{\"rpm\":\"x\"}]", "limits[0].rpm"},
+        {"\"limits\":[{\"rqm\":1}]", "limits[0] has no key \\\"rqm\\\""},
+        {"\"limits\":[{\"models\":[\"no\"],\"rpm\":1}]", "the model \\\"no\\\" does not exist"},
+        {"\"budgets\":{}", "budgets"},
+        {"\"budgets\":[{\"usd\":5}]", "budgets[0]: per is missing"},
+        {"\"budgets\":[{\"usd\":-5,\"per\":\"day\"}]", "budgets[0].usd"},
+        {"\"budgets\":[{\"usd\":5,\"per\":\"day\",\"tz\":\"../x\"}]", "budgets[0].tz"},
+        {"\"models\":\"small\"", "models"},
+        {"\"models\":[]", "models is empty"},
+        {"\"models\":[\"no\"]", "the model \\\"no\\\" does not exist"},
+        {"\"endpoints\":[\"/v1/none\"]", "the endpoint \\\"/v1/none\\\" does not exist"},
+        {"\"endpoints\":[]", "endpoints is empty"},
+        {"\"tags\":[\"a\"]", "tags"},
+        {"\"tags\":{\"a=\":\"1\"}", "tags"},
+        {"\"tags\":{\"a\":\"1\",\"a\":\"2\"}", "twice"},
+        {"\"not_after\":7", "not_after is a number"},
+        {"\"not_after\":\"soon\"", "not_after is \\\"soon\\\""},
+        {"\"sha256\":\"" HASH "\"",
+         "\\\"sha256\\\" is not known; there are name, not_after, limits"},
+        {"\"limits\":[]", NULL},
+    };
+    char body[400];
+    (void)state;
+
+    expect(201, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"there\",\"limits\":[{\"rpm\":7}]}");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(body, sizeof body, "{\"name\":\"new\",\n   %s}", rows[i].members);
+        expect(rows[i].says == NULL ? 201 : 400, "POST", "/api/v1/tenants/team/keys", body);
+        snprintf(body, sizeof body, "{\n   %s}", rows[i].members);
+        if (rows[i].says == NULL) {
+            expect(200, "DELETE", "/api/v1/tenants/team/keys/new", NULL);
+            continue;
+        }
+        expect_said(rows[i].says);
+        expect_said("\"line\":2");
+        assert_null(config_find_key(tenant("team"), "new"));
+        expect(400, "PUT", "/api/v1/tenants/team/keys/there", body);
+        expect_said(rows[i].says);
+        assert_int_equal(
+            config_find_key(tenant("team"), "there")->own.limits[0].limiters[0].limiter.limit, 7);
+    }
+    expect(400, "PUT", "/api/v1/tenants/team/keys/there", "{\"name\":\"other\"}");
+    expect_said("name is \\\"other\\\"; it must be \\\"there\\\", or absent");
+    expect(404, "PUT", "/api/v1/tenants/team/keys/none", "{}");
+    expect(404, "PUT", "/api/v1/tenants/nobody/keys/there", "{}");
+    expect(409, "PUT", "/api/v1/tenants/team/keys/prod", "{}");
+    expect_said("in_file");
+    expect(405, "PATCH", "/api/v1/tenants/team/keys/there", NULL);
+    assert_string_equal(kit.exchange.allow, "PUT, DELETE");
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/there", NULL);
+}
+
+static void settings_have_a_most(void **state)
+{
+    static const char begin[] = "{\"name\":\"x\",\"tags\":{}";
+    const size_t n = LEDGER_ADMIN_SETTINGS_MAX;
+    char *body = malloc(n + 2);
+    (void)state;
+
+    memset(body, ' ', n + 1);
+    body[n + 1] = '\0';
+    memcpy(body, begin, sizeof begin - 1);
+    body[n] = '}';
+    expect(400, "POST", "/api/v1/tenants/team/keys", body);
+    expect_said("16385 bytes; at most 16384");
+    memcpy(body + n - 1, "}", 2);
+    expect(201, "POST", "/api/v1/tenants/team/keys", body);
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/x", NULL);
+    free(body);
+}
+
 /* ---- top-ups ---- */
 
 static int64_t amount_of(const char *name, size_t budget)
@@ -809,6 +962,9 @@ int main(void)
         TEST(what_does_not_hold_is_taken_back),
         TEST(tenants_come_in_pages_by_name),
         TEST(a_key_is_said_once_and_works),
+        TEST(a_key_has_what_the_request_gives_it),
+        TEST(settings_that_are_wrong_name_the_field_and_its_place),
+        TEST(settings_have_a_most),
         TEST(a_topup_raises_one_budget_until_it_is_taken_back),
         TEST(a_topup_of_everyone_is_nobodys),
         TEST(a_topup_needs_a_budget_and_says_which),

@@ -147,6 +147,35 @@ static void keys_show_what_is_in_their_way(void **state)
     assert_false(admin_kit_said(&kit, "cooling"));
 }
 
+/* One row, though the key is below its tenant. */
+static void a_budget_of_a_key_is_among_the_others(void **state)
+{
+    struct spending_call call = {
+        .tenant = "team", .hint = SPENDING_TOP, .key = "ci", .money = 1500000};
+    struct spending_ticket ticket;
+    struct tg_money_answer answer;
+    (void)state;
+
+    assert_int_equal(admin_kit_ask(&kit, "POST", "/api/v1/tenants/team/keys",
+                                   "{\"name\":\"ci\",\"budgets\":[{\"usd\":2,\"per\":\"week\"}]}"),
+                     201);
+    assert_int_equal(spending_reserve(kit.gateway->spending, &call, net_loop_now(kit.loop),
+                                      &ticket, &answer),
+                     TG_OK);
+    take_snapshot("/api/v1/snapshot");
+    const char *own = strstr(kit.exchange.body,
+                             "{\"tenant\":\"team\",\"key\":\"ci\",\"per\":\"week\",");
+    assert_non_null(own);
+    assert_null(strstr(strstr(own, "\"per\""), "\"key\":\"ci\""));
+    assert_true(own < strstr(kit.exchange.body, "{\"tenant\":\"team\",\"key\":null"));
+    said("\"limit_micro_usd\":2000000,\"used_micro_usd\":0,\"reserved_micro_usd\":1500000");
+    take_snapshot("/api/v1/snapshot?scope=fleet");
+    said("{\"tenant\":\"team\",\"key\":\"ci\",\"per\":\"week\",");
+    spending_settle(kit.gateway->spending, &ticket, &(struct spending_use){.spent = 0},
+                    clock_now_ms(&kit.clock));
+    assert_int_equal(admin_kit_ask(&kit, "DELETE", "/api/v1/tenants/team/keys/ci", NULL), 200);
+}
+
 static void budgets_that_are_used_most_come_first(void **state)
 {
     struct spending_call call = {.tenant = "team", .hint = SPENDING_TOP, .money = 25000000};
@@ -158,9 +187,11 @@ static void budgets_that_are_used_most_come_first(void **state)
                                       &ticket, &answer),
                      TG_OK);
     take_snapshot("/api/v1/snapshot");
-    said("\"budgets\":[{\"tenant\":null,\"per\":\"month\"");
-    const char *team = strstr(kit.exchange.body, "{\"tenant\":\"team\",\"per\":\"day\"");
-    const char *house = strstr(kit.exchange.body, "{\"tenant\":\"house\",\"per\":\"total\"");
+    said("\"budgets\":[{\"tenant\":null,\"key\":null,\"per\":\"month\"");
+    const char *team =
+        strstr(kit.exchange.body, "{\"tenant\":\"team\",\"key\":null,\"per\":\"day\"");
+    const char *house =
+        strstr(kit.exchange.body, "{\"tenant\":\"house\",\"key\":null,\"per\":\"total\"");
     assert_non_null(team);
     assert_true(team < house);
     said("\"reserved_micro_usd\":25000000,\"used_ratio\":0.5");
@@ -440,6 +471,7 @@ int main(void)
         TEST(every_member_has_a_meaning_for_a_fleet),
         TEST(counters_are_of_now_and_rates_of_the_last_second),
         TEST(keys_show_what_is_in_their_way),
+        TEST(a_budget_of_a_key_is_among_the_others),
         TEST(budgets_that_are_used_most_come_first),
         TEST(denials_are_there_the_newest_first),
         TEST(with_many_tenants_it_stays_bounded),

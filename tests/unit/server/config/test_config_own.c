@@ -261,6 +261,27 @@ static void a_key_of_the_api_has_the_same(void **state)
     done(&read);
 }
 
+/* The body of a request is kept as it is, and says these besides. */
+static void the_name_and_the_end_of_a_key_of_the_api_stand_beside_its_text(void **state)
+{
+    static const char *const texts[] = {
+        "{\"name\":\"api\",\"limits\":[{\"rpm\":7}],\"not_after\":\"2000-01-01T00:00:00Z\"}",
+        "{\"not_after\":5,\"limits\":[{\"rpm\":7}],\"name\":\"api\"}",
+        "{\"limits\":[{\"rpm\":7}]}",
+    };
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        const struct config_extra extra = a_key("api", HASH_C, texts[i]);
+        struct read read;
+        must_read(&read, whole, &extra, 1);
+        const struct config_key *key = config_find_key(&read.config.tenants[0], "api");
+        assert_int_equal(key->own.limits[0].limiters[0].limiter.limit, 7);
+        assert_true(key->not_after == CONFIG_NEVER);
+        done(&read);
+    }
+}
+
 static void what_is_wrong_with_a_key_of_the_api_is_an_error(void **state)
 {
     static const char *const wrong[] = {
@@ -296,6 +317,7 @@ int main(void)
         cmocka_unit_test(every_error_has_its_place),
         cmocka_unit_test(limits_of_a_key_count_among_those_of_a_call),
         cmocka_unit_test(a_key_of_the_api_has_the_same),
+        cmocka_unit_test(the_name_and_the_end_of_a_key_of_the_api_stand_beside_its_text),
         cmocka_unit_test(what_is_wrong_with_a_key_of_the_api_is_an_error),
     };
     return cmocka_run_group_tests_name("config own", tests, NULL, NULL);

@@ -7,12 +7,16 @@
 
 #include "server/fleet/fleet_record.h"
 
+#define HEX "abababababababababababababababababababababababababababababababab"
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static struct ledger_admin_tenant tenants[] = {
     {"team", "{\"weight\": 2}", 13, 5}, {"a:b{c}%/\"\xc3\xa4", "line\n", 5, 6}};
+static const char settings[] = "{\"limits\": [{\"rpm\": 3}], \"tags\": {\"\xc3\xa4\": \"\\n\"}}";
 static struct ledger_admin_key list_of_keys[] = {
-    {"team", "ci", {1, 2, 0xfe}, TG_NUMBER_MAX, 7}, {"team", "ci:", {0}, 8, 9}};
+    {.tenant = "team", .name = "ci", .sha256 = {1, 2, 0xfe}, TG_NUMBER_MAX, 7},
+    {.tenant = "team", .name = "ci:", .sha256 = {0}, 8, 9},
+    {"team", "own", settings, sizeof settings - 1, {0xab, 3}, TG_NUMBER_MAX, 10}};
 static struct ledger_admin_topup topups[] = {
     {1, "team", TG_PER_DAY, "UTC", 5000000, 10, 20},
     {2, "team", TG_PER_DAY, "UTC", 5000000, 11, 20}, /* the same once more */
@@ -50,13 +54,20 @@ static void rows_come_back_as_they_were(void **state)
             assert_false(slice_equal(entries.list[i].name, entries.list[k].name));
     assert_true(fleet_entries_rows(&entries, &rows, &n, &strange));
     assert_int_equal(strange, 0);
-    assert_int_equal(n, 10);
+    assert_int_equal(n, 11);
     assert_true(fleet_rows_equal(rows, n, &all));
     assert_string_equal(rows[1].tenant.name, tenants[1].name);
     assert_memory_equal(rows[2].key.sha256, list_of_keys[0].sha256, 32);
     rows[2].key.sha256[0] ^= 1;
     assert_false(fleet_rows_equal(rows, n, &all));
     rows[2].key.sha256[0] ^= 1;
+    assert_null(rows[2].key.text);
+    assert_int_equal(rows[4].key.bytes, sizeof settings - 1);
+    assert_string_equal(rows[4].key.text, settings);
+    assert_memory_equal(rows[4].key.sha256, list_of_keys[2].sha256, 32);
+    rows[4].key.bytes--;
+    assert_false(fleet_rows_equal(rows, n, &all));
+    rows[4].key.bytes++;
     assert_false(fleet_rows_equal(rows, n - 1, &all));
     free(rows);
     fleet_entries_free(&entries);
@@ -108,6 +119,59 @@ static void an_unknown_override_blocks(void **state)
     fleet_entries_free(&entries);
 }
 
+/* The member `sha256` is all that the version before reads of a key. */
+static void a_key_with_settings_is_that_of_no_secret_to_the_version_before(void **state)
+{
+    static const char zeros[] =
+        "\"sha256\":\"0000000000000000000000000000000000000000000000000000000000000000\"";
+    static const uint8_t no_secret[32];
+    struct ledger_fleet_row row = {.kind = LEDGER_FLEET_KEY, .key = list_of_keys[2]}, *rows;
+    struct fleet_entries entries = {0}, without = {0};
+    size_t n, strange;
+
+    (void)state;
+    assert_true(fleet_entries_add_row(&entries, &row));
+    assert_string_equal(entries.list[0].name.at, "key:team:own");
+    char *known = strdup(entries.list[0].value.at);
+    assert_non_null(strstr(known, zeros));
+    char *own = strstr(known, ",\"own_sha256\"");
+    assert_non_null(own);
+    strcpy(own, "}");
+    add(&without, "key:team:own", known);
+    assert_true(fleet_entries_rows(&without, &rows, &n, &strange));
+    assert_int_equal(n, 1);
+    assert_string_equal(rows[0].key.name, "own"); /* by which it is deleted */
+    assert_memory_equal(rows[0].key.sha256, no_secret, 32);
+    free(rows);
+    free(known);
+    fleet_entries_free(&entries);
+    fleet_entries_free(&without);
+}
+
+static void settings_without_a_hash_are_of_no_key(void **state)
+{
+    static const char *const values[] = {
+        "{\"tenant\":\"a\",\"name\":\"b\",\"own\":\"{}\",\"sha256\":\"" HEX "\"}",
+        "{\"tenant\":\"a\",\"name\":\"b\",\"own\":\"{}\",\"own_sha256\":\"" HEX "\"}",
+        "{\"tenant\":\"a\",\"name\":\"b\",\"own\":\"{}\",\"sha256\":\"" HEX
+        "\",\"own_sha256\":\"12\"}",
+        "{\"tenant\":\"a\",\"name\":\"b\",\"own\":\"\\u0000\",\"sha256\":\"" HEX
+        "\",\"own_sha256\":\"" HEX "\"}"};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT(values); i++) {
+        struct fleet_entries entries = {0};
+        struct ledger_fleet_row *rows;
+        size_t n, strange;
+        add(&entries, "key:a:b", values[i]);
+        assert_true(fleet_entries_rows(&entries, &rows, &n, &strange));
+        assert_int_equal(n, 0);
+        assert_int_equal(strange, 1);
+        free(rows);
+        fleet_entries_free(&entries);
+    }
+}
+
 static void a_long_name_is_read_too(void **state)
 {
     static char name[9000];
@@ -146,7 +210,7 @@ static void ledgers_move_in_once_each(void **state)
 
     (void)state;
     assert_true(fleet_entries_unmoved(&store, &second, &all, 4711, 100));
-    assert_int_equal(store.n, 11);
+    assert_int_equal(store.n, 12);
     assert_int_equal(count_of(&store, "topup:"), 3);
     /* Another gateway where the same was made has nothing to add but that it is done. */
     assert_true(fleet_entries_unmoved(&second, &store, &all, 4712, 101));
@@ -183,6 +247,8 @@ int main(void)
         cmocka_unit_test(rows_come_back_as_they_were),
         cmocka_unit_test(what_is_not_known_is_passed_over),
         cmocka_unit_test(an_unknown_override_blocks),
+        cmocka_unit_test(a_key_with_settings_is_that_of_no_secret_to_the_version_before),
+        cmocka_unit_test(settings_without_a_hash_are_of_no_key),
         cmocka_unit_test(a_long_name_is_read_too),
         cmocka_unit_test(ledgers_move_in_once_each),
         cmocka_unit_test(a_top_up_more_at_one_gateway_is_one_more),

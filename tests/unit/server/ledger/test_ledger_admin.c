@@ -4,6 +4,8 @@
 
 #include "server/ledger/ledger_admin.h"
 
+#define HEX "abababababababababababababababababababababababababababababababab"
+
 static struct tg_problem problem;
 
 static struct ledger_admin_tenant tenant_of(const char *name, const char *text)
@@ -153,6 +155,131 @@ static void the_version_of_the_schema_stays(void **state)
     sqlite3_finalize(statement);
     sqlite3_close(sqlite);
     kit_free(&kit);
+}
+
+static const char settings[] = "{\"limits\": [{\"rpm\": 3}], \"tags\": {\"\xc3\xa4\": \"\\n\"}}";
+
+static void put_key_with(struct ledger *ledger, const char *name, int byte, const char *text)
+{
+    struct ledger_admin_key key = key_of("b", name, byte);
+
+    key.text = text;
+    key.bytes = text != NULL ? strlen(text) : 0;
+    if (!ledger_admin_put_key(ledger, &key, &problem))
+        fail_msg("%s", problem.text);
+}
+
+static void a_key_keeps_its_settings(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    struct ledger_admin_key key = key_of("b", "ci", 0xab);
+    (void)state;
+
+    put_key_with(ledger, "ci", 0xab, settings);
+    put_key_with(ledger, "dev", 7, NULL);
+    put_key_with(ledger, "none", 8, "");
+    struct ledger_admin before = read_all(ledger);
+    put_key_with(ledger, "ci", 0xab, NULL); /* and is without them, and has them again */
+    ledger_admin_free(&before);
+    before = read_all(ledger);
+    assert_null(before.keys[0].text);
+    put_key_with(ledger, "ci", 0xab, settings);
+    ledger_admin_free(&before);
+    before = read_all(ledger);
+    assert_true(ledger_admin_drop_tenant(ledger, "b", &problem));
+    assert_true(ledger_admin_restore(ledger, "b", &before, &problem));
+    ledger_admin_free(&before);
+    kit_close(ledger);
+
+    ledger = kit_open(&kit);
+    struct ledger_admin all = read_all(ledger);
+    assert_int_equal(all.n_keys, 3);
+    assert_string_equal(all.keys[0].name, "ci");
+    assert_string_equal(all.keys[0].text, settings);
+    assert_int_equal(all.keys[0].bytes, sizeof settings - 1);
+    assert_memory_equal(all.keys[0].sha256, key.sha256, 32);
+    assert_int_equal(all.keys[0].not_after, NOW + DAY);
+    assert_int_equal(all.keys[0].made_at, NOW);
+    assert_null(all.keys[1].text);
+    assert_string_equal(all.keys[2].text, "");
+    assert_int_equal(all.keys[2].sha256[31], 8);
+    ledger_admin_free(&all);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void run_sql(const struct kit *kit, const char *sql)
+{
+    sqlite3 *sqlite = NULL;
+
+    assert_int_equal(sqlite3_open(kit->path, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sqlite);
+}
+
+/* The version before takes 32 bytes for a hash, and anything else for that of no key; it reads,
+ * writes and drops rows as here. */
+static void a_key_with_settings_opens_nothing_in_the_version_before(void **state)
+{
+    struct kit kit = kit_new();
+    struct ledger *ledger = kit_open(&kit);
+    sqlite3_stmt *statement = NULL;
+    sqlite3 *sqlite = NULL;
+    (void)state;
+
+    put_key_with(ledger, "ci", 0xab, settings);
+    put_key_with(ledger, "dev", 7, NULL);
+    kit_close(ledger);
+    assert_int_equal(sqlite3_open(kit.path, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(sqlite,
+                                        "SELECT tenant, name, sha256, not_after, made_at FROM"
+                                        " admin_keys ORDER BY tenant, name",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_string_equal((const char *)sqlite3_column_text(statement, 1), "ci");
+    assert_int_not_equal(sqlite3_column_bytes(statement, 2), 32);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_bytes(statement, 2), 32);
+    sqlite3_finalize(statement);
+    sqlite3_close(sqlite);
+    run_sql(&kit, "INSERT OR REPLACE INTO admin_keys VALUES ('b', 'new', zeroblob(32), 1, 2);"
+                  "DELETE FROM admin_keys WHERE tenant = 'b' AND name = 'ci'");
+    ledger = kit_open(&kit);
+    struct ledger_admin all = read_all(ledger);
+    assert_int_equal(all.n_keys, 2);
+    assert_string_equal(all.keys[1].name, "new");
+    ledger_admin_free(&all);
+    kit_close(ledger);
+    kit_free(&kit);
+}
+
+static void a_row_that_somebody_spoilt_opens_nothing(void **state)
+{
+    static const char *const spoilt[] = {
+        "''", "'{}'", "'" HEX "'", "'" HEX "x{}'", "'g' || '" HEX "'", "'" HEX "'|| '1 {}'",
+        "zeroblob(31)"};
+    static const uint8_t no_secret[32];
+    char sql[256];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
+        struct kit kit = kit_new();
+        struct ledger *ledger = kit_open(&kit);
+        put_key_with(ledger, "ci", 0xab, settings);
+        kit_close(ledger);
+        snprintf(sql, sizeof sql, "UPDATE admin_keys SET sha256 = %s", spoilt[i]);
+        run_sql(&kit, sql);
+        ledger = kit_open(&kit);
+        struct ledger_admin all = read_all(ledger);
+        assert_int_equal(all.n_keys, 1);
+        assert_null(all.keys[0].text);
+        assert_memory_equal(all.keys[0].sha256, no_secret, 32);
+        ledger_admin_free(&all);
+        kit_close(ledger);
+        kit_free(&kit);
+    }
 }
 
 static void memory_keeps_it_as_long_as_the_ledger(void **state)
@@ -318,6 +445,17 @@ static void what_is_too_long_is_refused(void **state)
     tenant.name = text;
     assert_false(ledger_admin_put_tenant(ledger, &tenant, &problem));
     expect_counts(ledger, 1, 0, 0);
+    struct ledger_admin_key key = key_of("x", "ci", 1);
+    key.text = text;
+    key.bytes = LEDGER_ADMIN_SETTINGS_MAX + 1;
+    assert_false(ledger_admin_put_key(ledger, &key, &problem));
+    assert_non_null(strstr(problem.text, "16384"));
+    key.bytes--;
+    assert_true(ledger_admin_put_key(ledger, &key, &problem));
+    key.text = "{}";
+    key.bytes = 3;
+    assert_false(ledger_admin_put_key(ledger, &key, &problem));
+    expect_counts(ledger, 1, 1, 0);
     kit_close(ledger);
     kit_free(&kit);
 }
@@ -359,6 +497,9 @@ int main(void)
         cmocka_unit_test(what_was_made_is_there_after_a_restart),
         cmocka_unit_test(a_database_from_before_has_nothing_of_it),
         cmocka_unit_test(the_version_of_the_schema_stays),
+        cmocka_unit_test(a_key_keeps_its_settings),
+        cmocka_unit_test(a_key_with_settings_opens_nothing_in_the_version_before),
+        cmocka_unit_test(a_row_that_somebody_spoilt_opens_nothing),
         cmocka_unit_test(memory_keeps_it_as_long_as_the_ledger),
         cmocka_unit_test(the_second_of_a_name_replaces_the_first),
         cmocka_unit_test(a_tenant_goes_with_all_that_is_its),
