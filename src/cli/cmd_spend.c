@@ -149,29 +149,41 @@ static enum tg_per per_of(enum config_period period)
 
 struct adding {
     struct ledger_view *view;
-    const char *tenant;
+    const char *tenant, *key;
     tg_micro micro, uncertain;
 };
+
+/* What a key has spent is in rows of its own, one for each set of tags that it had. */
+static bool is_counted(const struct adding *adding, uint32_t row)
+{
+    const char *key = ledger_view_key(adding->view, row);
+
+    if (adding->key != NULL)
+        return key != NULL && strcmp(key, adding->key) == 0 &&
+               strcmp(ledger_view_name(adding->view, row), adding->tenant) == 0;
+    return adding->tenant == NULL || ledger_view_is_within(adding->view, row, adding->tenant);
+}
 
 static void add_money(void *context, const struct ledger_sum *sum)
 {
     struct adding *adding = context;
 
-    if (adding->tenant != NULL && !ledger_view_is_within(adding->view, sum->tenant, adding->tenant))
+    if (!is_counted(adding, sum->tenant))
         return;
     adding->micro = spend_add(adding->micro, spend_add(sum->micro, sum->uncertain));
     adding->uncertain = spend_add(adding->uncertain, sum->uncertain);
 }
 
 static bool add_budget(struct spend_report *report, struct ledger_view *view, const char *tenant,
-                       const struct config_budget *budget, tg_ms now, struct tg_problem *problem)
+                       const char *key, const struct config_budget *budget, tg_ms now,
+                       struct tg_problem *problem)
 {
     struct spend_budget *row = &report->budgets[report->n_budgets];
-    struct adding adding = {view, tenant, 0, 0};
+    struct adding adding = {view, tenant, key, 0, 0};
     struct tg_problem why = {""};
     struct tg_zone zone;
 
-    *row = (struct spend_budget){.tenant = tenant, .budget = budget};
+    *row = (struct spend_budget){.tenant = tenant, .key = key, .budget = budget};
     if (zone_read(budget->tz, &zone, &why) != TG_OK) {
         return problem_fail(problem, "%s", why.text);
     }
@@ -189,9 +201,29 @@ static size_t count_budgets(const struct config *config)
 {
     size_t n = config->n_budgets;
 
-    for (size_t i = 0; i < config->n_tenants; i++)
+    for (size_t i = 0; i < config->n_tenants; i++) {
         n += config->tenants[i].n_budgets;
+        for (size_t k = 0; k < config->tenants[i].n_keys; k++)
+            n += config->tenants[i].keys[k].own.n_budgets;
+    }
     return n;
+}
+
+/* A tenant's, and those of its keys: keys of one name have the same. */
+static bool add_tenant(struct spend_report *report, struct ledger_view *view,
+                       const struct config_tenant *of, tg_ms now, struct tg_problem *problem)
+{
+    bool added = true;
+
+    for (size_t i = 0; added && i < of->n_budgets; i++)
+        added = add_budget(report, view, of->name, NULL, &of->budgets[i], now, problem);
+    for (size_t k = 0; added && k < of->n_keys; k++) {
+        const struct config_key *key = &of->keys[k];
+        for (size_t i = 0; added && key->first == k && i < key->own.n_budgets; i++)
+            added =
+                add_budget(report, view, of->name, key->name, &key->own.budgets[i], now, problem);
+    }
+    return added;
 }
 
 static bool read_budgets(struct spend_report *report, struct ledger_view *view,
@@ -203,14 +235,12 @@ static bool read_budgets(struct spend_report *report, struct ledger_view *view,
         return problem_fail(problem, "there is no memory for the report");
     }
     for (size_t k = 0; tenant == NULL && k < config->n_budgets; k++)
-        if (!add_budget(report, view, NULL, &config->budgets[k], now, problem))
+        if (!add_budget(report, view, NULL, NULL, &config->budgets[k], now, problem))
             return false;
-    for (size_t i = 0; i < config->n_tenants; i++) {
-        const struct config_tenant *of = &config->tenants[i];
-        for (size_t k = 0; is_within(config, i, tenant) && k < of->n_budgets; k++)
-            if (!add_budget(report, view, of->name, &of->budgets[k], now, problem))
-                return false;
-    }
+    for (size_t i = 0; i < config->n_tenants; i++)
+        if (is_within(config, i, tenant) &&
+            !add_tenant(report, view, &config->tenants[i], now, problem))
+            return false;
     return true;
 }
 

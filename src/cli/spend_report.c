@@ -339,9 +339,23 @@ static const char *per_name(enum config_period per)
     return names[per];
 }
 
+struct owner_text {
+    char text[280]; /* two names of 128 bytes */
+};
+
+static struct owner_text owner_text(const struct spend_budget *budget, const char *everyone)
+{
+    struct owner_text of;
+
+    snprintf(of.text, sizeof of.text, "%s%s%s", budget->tenant != NULL ? budget->tenant : everyone,
+             budget->key != NULL ? ", key " : "", budget->key != NULL ? budget->key : "");
+    return of;
+}
+
 #define BUDGET_COLUMNS 6
 
 struct budget_cells {
+    struct owner_text of;
     struct number_text begin, spent, amount;
     const char *text[BUDGET_COLUMNS];
 };
@@ -351,7 +365,8 @@ static void cells_of_budget(const struct spend_budget *budget, struct budget_cel
     cells->begin = time_text(budget->begin);
     cells->spent = usd_text(budget->spent);
     cells->amount = usd_text(budget->budget->micro_usd);
-    cells->text[0] = budget->tenant != NULL ? budget->tenant : "(everyone)";
+    cells->of = owner_text(budget, "(everyone)");
+    cells->text[0] = cells->of.text;
     cells->text[1] = per_name(budget->budget->per);
     cells->text[2] = budget->budget->tz;
     cells->text[3] = cells->begin.text;
@@ -383,6 +398,7 @@ static void print_budgets(const struct spend_report *report)
 #define STORE_COLUMNS 7
 
 struct store_cells {
+    struct owner_text of;
     struct number_text all, ledgers, told, difference;
     const char *text[STORE_COLUMNS];
 };
@@ -393,7 +409,8 @@ static void cells_of_store(const struct spend_budget *budget, struct store_cells
     cells->ledgers = integer_text((int64_t)budget->ledgers);
     cells->told = usd_text(budget->told);
     cells->difference = usd_text(budget->spent - budget->told);
-    cells->text[0] = budget->tenant != NULL ? budget->tenant : "everyone";
+    cells->of = owner_text(budget, "everyone");
+    cells->text[0] = cells->of.text;
     cells->text[1] = per_name(budget->budget->per);
     cells->text[2] = budget->budget->tz;
     cells->text[3] = cells->all.text;
@@ -569,6 +586,8 @@ static void write_budget(struct json_writer *out, const struct spend_budget *bud
         json_write_string(out, budget->tenant, strlen(budget->tenant));
     else
         json_write_null(out);
+    if (budget->key != NULL)
+        spend_report_write_text(out, "key", budget->key);
     spend_report_write_text(out, "per", per_name(budget->budget->per));
     spend_report_write_text(out, "tz", budget->budget->tz);
     spend_report_write_text(out, "mode",

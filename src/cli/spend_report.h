@@ -31,6 +31,7 @@ struct spend_row {
 /* One budget in its window of now. */
 struct spend_budget {
     const char *tenant; /* null: of everyone */
+    const char *key;    /* a virtual key of the tenant; null: of the tenant */
     const struct config_budget *budget;
     tg_ms begin, end;
     tg_micro spent, uncertain; /* the latter is part of the former */

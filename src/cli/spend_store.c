@@ -78,8 +78,12 @@ static void ask_window(struct spend_window *window, const struct config *config)
                      slice_of(budget->tenant != NULL ? root_of(config, budget->tenant) : ""));
     remote_text_put(&text, SLICE("}:"));
     if (budget->tenant != NULL) {
-        remote_text_put(&text, SLICE("t:"));
+        remote_text_put(&text, budget->key != NULL ? SLICE("k:") : SLICE("t:"));
         remote_text_name(&text, slice_of(budget->tenant));
+        remote_text_put(&text, SLICE(":"));
+    }
+    if (budget->key != NULL) {
+        remote_text_name(&text, slice_of(budget->key));
         remote_text_put(&text, SLICE(":"));
     }
     int n = snprintf(span, sizeof span, "%" PRId64 "-%" PRId64, budget->begin, budget->end);
