@@ -242,6 +242,7 @@ struct config_own {
     size_t n_budgets;
     struct config_names models, endpoints; /* patterns; none: as its tenant */
     struct config_pairs tags;              /* by name, in order */
+    const char *tag_text;                  /* "cost_centre=4711\nteam=b"; null: none */
     bool hard_budget, bound_budget; /* the tenant's fields of that name, for its own budgets */
 };
 

@@ -6,6 +6,7 @@
  * all gateways.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,24 @@ static void check_tags(struct reader *reader, const struct yaml_node *tags)
     config_path_pop(reader, before);
 }
 
+/* The text that the ledger and the log have. Null: no memory, or a value is missing, which has been
+ * reported. */
+static const char *join_tags(struct reader *reader, const struct config_pairs *tags)
+{
+    size_t bytes = 1, at = 0;
+
+    for (size_t i = 0; i < tags->n; i++) {
+        if (tags->list[i].name == NULL || tags->list[i].value == NULL)
+            return NULL;
+        bytes += strlen(tags->list[i].name) + strlen(tags->list[i].value) + 2;
+    }
+    char *text = config_alloc(reader, bytes);
+    for (size_t i = 0; text != NULL && i < tags->n; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%s", i > 0 ? "\n" : "",
+                               tags->list[i].name, tags->list[i].value);
+    return text;
+}
+
 /* An empty list would be read as none at all: "all". `none` is the pattern that excludes all. */
 static void check_patterns(struct reader *reader, const struct yaml_node *node, const char *name,
                            const char *none)
@@ -87,6 +106,8 @@ void config_finish_own(struct reader *reader, const struct yaml_node *node, void
     config_path_pop(reader, before);
     if (key != NULL && key->own.tags.n > 1)
         qsort(key->own.tags.list, key->own.tags.n, sizeof key->own.tags.list[0], compare_tags);
+    if (key != NULL && key->own.tags.n > 0)
+        key->own.tag_text = join_tags(reader, &key->own.tags);
 }
 
 void config_finish_key(struct reader *reader, const struct yaml_node *node, void *into)

@@ -20,6 +20,7 @@ static void put_who(struct log_line *line, const struct report *report)
     log_line_word(line, FIELD("endpoint"), report->kind);
     log_line_text(line, FIELD("tenant"), report->tenant);
     log_line_text(line, FIELD("key"), report->key);
+    log_line_text(line, FIELD("tags"), report->tags);
     log_line_text(line, FIELD("user"), report->user);
     log_line_text(line, FIELD("peer"), report->peer);
     log_line_word(line, FIELD("priority"), report->priority);

@@ -44,6 +44,7 @@ struct report {
     struct slice tenant;      /* a name of the configuration */
     struct slice key;         /* the name of the virtual key */
     struct slice counted_key; /* the same where what it uses is counted under it; not of tokens */
+    struct slice tags;        /* those of the virtual key: "cost_centre=4711\nteam=b" */
     struct slice user, peer;  /* what was stated */
     const char *priority;     /* "high", "normal", "low" */
     struct slice route;       /* a protected route: its prefix */

@@ -44,6 +44,7 @@ static void protect_report_fill(const struct protected_call *call, struct report
         report->tenant = (struct slice){call->gate_call.tenant, call->gate_call.tenant_bytes};
         report->key = report_text(call->key->name);
         report->counted_key = report_text(config_key_name(call->key));
+        report->tags = report_text(call->key->own.tag_text);
     }
     report->peer = (struct slice){call->gate_call.peer, call->gate_call.peer_bytes};
     if (call->gate_call.peer != NULL)

@@ -107,6 +107,7 @@ static void fill_who(const struct call *call, struct report *report)
     assert(call->virtual_key != NULL); /* a tenant is known by its key */
     report->key = report_text(call->virtual_key->name);
     report->counted_key = report_text(config_key_name(call->virtual_key));
+    report->tags = report_text(call->virtual_key->own.tag_text);
 }
 
 static void fill_where(const struct call *call, struct report *report)

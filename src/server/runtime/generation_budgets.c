@@ -57,25 +57,11 @@ static size_t count_counted_keys(const struct config *config)
     return n;
 }
 
-/* "cost_centre=4711\nteam=b", for the ledger. */
-static char *tags_text(const struct config_pairs *tags)
-{
-    size_t bytes = 1, at = 0;
-
-    for (size_t i = 0; i < tags->n; i++)
-        bytes += strlen(tags->list[i].name) + strlen(tags->list[i].value) + 2;
-    char *text = calloc(1, bytes);
-    for (size_t i = 0; text != NULL && i < tags->n; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%s=%s", i > 0 ? "\n" : "",
-                               tags->list[i].name, tags->list[i].value);
-    return text;
-}
-
 /* What a tree of accounts points into: room for all there is. */
 struct tree_room {
     struct tg_budget *budgets;
     struct spending_tenant *tenants;
-    struct spending_key *keys; /* their tags are owned */
+    struct spending_key *keys;
     size_t n_keys;
 };
 
@@ -91,13 +77,11 @@ static bool make_keys(struct gateway *gateway, const struct config_tenant *from,
         if (!is_counted(from, k))
             continue;
         *key = (struct spending_key){.name = from->keys[k].name,
-                                     .tags = tags_text(&own->tags),
+                                     .tags = own->tag_text,
                                      .budgets = *next,
                                      .n_budgets = own->n_budgets};
         room->n_keys++;
         to->n_keys++;
-        if (key->tags == NULL)
-            return problem_fail(problem, "budgets: no memory");
         if (!make_budgets(gateway, own->budgets, own->n_budgets, from->mode, *next, problem))
             return false;
         *next += own->n_budgets;
@@ -167,8 +151,6 @@ static bool with_tree(struct generation *generation, bool again, tg_ms now,
 
     fine = fine && make_tree(generation->gateway, config, &room, &tree, problem) &&
            set_budgets(generation->gateway, config, &tree, again, now, problem);
-    for (size_t i = 0; i < room.n_keys; i++)
-        free((char *)room.keys[i].tags);
     free(room.budgets);
     free(room.tenants);
     free(room.keys);
