@@ -1,7 +1,7 @@
 /* fleet_kit.mjs - gateways that share a store, each with an admin API of its own, for end-to-end tests. */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { ADMIN_TOKEN, EXACT, need, until } from './kit.mjs';
+import { ADMIN_TOKEN, calls, chat, EXACT, need, reason, until } from './kit.mjs';
 import { patientFleet } from './redis_kit.mjs';
 
 /* `n` gateways with an admin API each. */
@@ -66,4 +66,32 @@ ajv.addSchema(need('yaml').parse(fs.readFileSync('docs/openapi.yaml', 'utf8')), 
 export function conforms(name, document) {
     const valid = ajv.compile({ $ref: `api#/components/schemas/${name}` });
     assert.ok(valid(document), `${name}: ${ajv.errorsText(valid.errors)}\n${JSON.stringify(document)}`);
+}
+
+/* ---- spending what a key has ---- */
+
+export const AT_ONCE = 200;
+
+export const withKey = (key, more = {}) => ({ headers: { authorization: `Bearer ${key}`, ...more } });
+
+/* 200 calls at once, half on each gateway, again and again until nobody is served; then one after the other, for what is
+ * contended may come free. */
+export async function spendAll(gateways, key, least = 0) {
+    const reasons = {};
+    let served = 0;
+    const ask = async (i) => {
+        const reply = await chat(gateways[i % 2], {}, withKey(key));
+        if (reply.status === 200) served++;
+        else reasons[reason(reply)] = (reasons[reason(reply)] ?? 0) + 1;
+        return reply.status === 200 ? undefined : reason(reply);
+    };
+    for (let quiet = 0; quiet < 3; ) {
+        const before = served;
+        await calls(AT_ONCE, ask);
+        quiet = served > before ? 0 : quiet + 1;
+    }
+    let turn = 0;
+    if (reasons.budget_contended) await until('the last is spent', async () => (await ask(turn++)) === 'budget');
+    await until('blocks that are not used come back', async () => served >= least || ((await ask(turn++)), served >= least));
+    return { served, reasons };
 }

@@ -2,13 +2,12 @@
  * two gateways, models and endpoints that narrow, whatever way round them is tried. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, json, KEY, OTHER_KEY, reason, send, sha256, until, world } from './kit.mjs';
+import { AT_ONCE, spendAll, withKey } from './fleet_kit.mjs';
+import { ADMIN_TOKEN, chat, EXACT, EXACT_COST, json, KEY, OTHER_KEY, reason, send, sha256, until, world } from './kit.mjs';
 import { run } from './recording_kit.mjs';
 import { patientFleet, Redis } from './redis_kit.mjs';
 
-const AT_ONCE = 200;
 const usd = (n) => [{ usd: (n * EXACT_COST) / 1e6, per: 'total' }];
-const withKey = (key, more = {}) => ({ headers: { authorization: `Bearer ${key}`, ...more } });
 const text = (reply) => json(reply).error.message;
 
 const adminOf = async (gateway) => `http://127.0.0.1:${(await gateway.process.said(/127\.0\.0\.1:(\d+) \(admin\)/))[1]}`;
@@ -17,28 +16,6 @@ const ways = [
     ['strict', false],
     ['two tiers', true],
 ];
-
-/* 200 calls at once, half on each gateway, again and again until nobody is served; then one after the other, for what is
- * contended may come free. */
-async function spendAll(gateways, key, least = 0) {
-    const reasons = {};
-    let served = 0;
-    const ask = async (i) => {
-        const reply = await chat(gateways[i % 2], {}, withKey(key));
-        if (reply.status === 200) served++;
-        else reasons[reason(reply)] = (reasons[reason(reply)] ?? 0) + 1;
-        return reply.status === 200 ? undefined : reason(reply);
-    };
-    for (let quiet = 0; quiet < 3; ) {
-        const before = served;
-        await calls(AT_ONCE, ask);
-        quiet = served > before ? 0 : quiet + 1;
-    }
-    let turn = 0;
-    if (reasons.budget_contended) await until('the last is spent', async () => (await ask(turn++)) === 'budget');
-    await until('blocks that are not used come back', async () => served >= least || ((await ask(turn++)), served >= least));
-    return { served, reasons };
-}
 
 for (const [way, tiers] of ways) {
     test(`a key's budget below its tenant's is exact with ${AT_ONCE} calls at once on two gateways, ${way}`, async (t) => {
