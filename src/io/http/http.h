@@ -33,6 +33,10 @@
 
 /* Compares without regard to the case of ASCII letters. */
 bool slice_equal_nocase(struct slice a, struct slice b);
+static inline bool slice_begins_nocase(struct slice text, struct slice with)
+{
+    return text.n >= with.n && slice_equal_nocase((struct slice){text.at, with.n}, with);
+}
 
 /* Names of fields that arrive are in lower case. Values are without white space around them, and
  * hold neither line ends nor zeros. */

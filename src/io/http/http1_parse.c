@@ -196,7 +196,7 @@ static bool list_fields(struct http1_parser *parser)
 
 static bool skip_scheme(struct slice *target, struct slice scheme)
 {
-    if (target->n < scheme.n || !slice_equal_nocase((struct slice){target->at, scheme.n}, scheme))
+    if (!slice_begins_nocase(*target, scheme))
         return false;
     target->at += scheme.n;
     target->n -= scheme.n;

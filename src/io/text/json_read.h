@@ -119,6 +119,13 @@ static inline bool json_text_is(struct json_text text, const char *word)
     return text.size == strlen(word) && memcmp(text.bytes, word, text.size) == 0;
 }
 
+static inline bool json_text_begins(struct json_text text, const char *with)
+{
+    size_t n = strlen(with);
+
+    return text.size >= n && memcmp(text.bytes, with, n) == 0;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -29,4 +29,9 @@ static inline bool slice_equal(struct slice a, struct slice b)
     return a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, a.n) == 0);
 }
 
+static inline bool slice_begins(struct slice text, struct slice with)
+{
+    return text.n >= with.n && memcmp(text.at, with.at, with.n) == 0;
+}
+
 #endif

@@ -83,7 +83,7 @@ static struct slice find_key(const struct http_head *head)
 {
     struct slice value = http_find(head, SLICE("authorization"));
 
-    if (value.n > 7 && slice_equal_nocase((struct slice){value.at, 7}, SLICE("bearer ")))
+    if (value.n > 7 && slice_begins_nocase(value, SLICE("bearer ")))
         return (struct slice){value.at + 7, value.n - 7};
     if (value.at == NULL)
         value = http_find(head, SLICE("x-api-key"));

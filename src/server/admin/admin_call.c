@@ -18,7 +18,7 @@ static struct slice token_of(const struct http_head *head)
     struct slice value = http_find(head, SLICE("authorization"));
     struct slice none = {"", 0};
 
-    if (value.n < 7 || !slice_equal_nocase((struct slice){value.at, 7}, SLICE("bearer ")))
+    if (!slice_begins_nocase(value, SLICE("bearer ")))
         return none;
     value.at += 7;
     value.n -= 7;

@@ -361,8 +361,7 @@ static bool is_authz(struct slice path)
 {
     const struct slice authz = SLICE("/tollgate/v1/authz");
 
-    return path.n >= authz.n && slice_equal((struct slice){path.at, authz.n}, authz) &&
-           (path.n == authz.n || path.at[authz.n] == '/');
+    return slice_begins(path, authz) && (path.n == authz.n || path.at[authz.n] == '/');
 }
 
 /* False: the path is not one of the service's. */

@@ -91,12 +91,6 @@ static void read_type(struct ask_walk *walk, struct ask_level *level, struct jso
         level->replies = text.size < 7 || memcmp(text.bytes + text.size - 7, "_output", 7) != 0;
 }
 
-static void read_role(struct ask_level *level, struct json_text text)
-{
-    level->has_role = true;
-    level->replies = json_text_is(text, "assistant");
-}
-
 /* A detail makes an image cheaper only where its API looks for one. */
 static bool has_detail(const struct ask_walk *walk, const struct ask_level *level)
 {
@@ -136,7 +130,8 @@ static void count_prose_string(struct ask_walk *walk, struct ask_level *level, s
             walk->ask->measure.data_bytes += bytes; /* a server may read it and write it anew */
         level->encrypted |= json_text_is(key, "encrypted_content");
     } else if (json_text_is(key, "role")) {
-        read_role(level, text);
+        level->has_role = true;
+        level->replies = json_text_is(text, "assistant");
     } else if (json_text_is(key, "detail")) {
         if (has_detail(walk, level) || detail_of(text) == ASK_DETAIL_ORIGINAL)
             level->payload.detail = detail_of(text);

@@ -5,13 +5,6 @@
  */
 #include "server/dialect/ask_internal.h"
 
-static bool starts_with(struct json_text text, const char *word)
-{
-    size_t n = strlen(word);
-
-    return text.size >= n && memcmp(text.bytes, word, n) == 0;
-}
-
 static bool is_among(struct json_text text, const char *const words[])
 {
     for (size_t i = 0; words[i] != NULL && text.size > 0; i++)
@@ -104,7 +97,7 @@ enum ask_tool ask_tool_of(struct json_text type, int64_t *hidden)
         if (type.size == 0 || *name != *type.bytes)
             continue;
         bool dated = name[strlen(name) - 1] == '_';
-        if (dated ? starts_with(type, name) : json_text_is(type, name)) {
+        if (dated ? json_text_begins(type, name) : json_text_is(type, name)) {
             *hidden = types[i].hidden;
             return types[i].tool;
         }

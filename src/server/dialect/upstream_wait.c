@@ -86,7 +86,7 @@ static bool take_word(struct slice *text, const char *word)
 {
     size_t n = strlen(word);
 
-    if (text->n < n || !slice_equal_nocase((struct slice){text->at, n}, slice_of(word)))
+    if (!slice_begins_nocase(*text, slice_of(word)))
         return false;
     text->at += n;
     text->n -= n;
@@ -334,27 +334,20 @@ static bool is_exhausted_word(struct json_text word)
     return false;
 }
 
-static bool begins_with(struct json_text text, const char *words)
-{
-    size_t n = strlen(words);
-
-    return text.size >= n && memcmp(text.bytes, words, n) == 0;
-}
-
 /* Anthropic has no code for this. */
 static bool says_exhausted(struct json_text key, struct json_text text)
 {
     if (json_text_is(key, "code") || json_text_is(key, "type"))
         return is_exhausted_word(text);
-    return json_text_is(key, "message") && begins_with(text, "Your credit balance is too low");
+    return json_text_is(key, "message") && json_text_begins(text, "Your credit balance is too low");
 }
 
 /* Nobody has a code for this: OpenAI's words, and Anthropic's. */
 static bool says_too_large(struct json_text key, struct json_text text)
 {
     return json_text_is(key, "message") &&
-           (begins_with(text, "Request too large for ") ||
-            begins_with(text, "Extra usage is required for long context requests"));
+           (json_text_begins(text, "Request too large for ") ||
+            json_text_begins(text, "Extra usage is required for long context requests"));
 }
 
 static bool read_error(struct json_reader *reader, error_says *says)

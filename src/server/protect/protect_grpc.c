@@ -17,17 +17,12 @@
 #include "io/grpc/grpc_retry.h"
 #include "server/obs/watch.h"
 
-static bool begins_with(struct slice text, struct slice with)
-{
-    return text.n >= with.n && slice_equal_nocase((struct slice){text.at, with.n}, with);
-}
-
 bool protect_is_grpc(const struct http_head *head)
 {
     static const struct slice type = {"application/grpc", 16};
     struct slice given = http_find(head, SLICE("content-type"));
 
-    return head->version == 20 && begins_with(given, type) &&
+    return head->version == 20 && slice_begins_nocase(given, type) &&
            (given.n == type.n || strchr("+; ", given.at[type.n]) != NULL);
 }
 
@@ -117,7 +112,7 @@ void protect_grpc_refuse(struct http_inbound *in, const struct refusal *why,
     http_fields_add(&fields, SLICE("grpc-message"), (struct slice){message, n});
     for (size_t i = 0; i < reply.n_fields; i++) {
         struct slice name = reply.fields[i].name;
-        if (begins_with(name, SLICE("x-tollgate-")))
+        if (slice_begins_nocase(name, SLICE("x-tollgate-")))
             http_fields_add(&fields, name, reply.fields[i].value);
     }
     write_retry(code, text, &reply, &retry);

@@ -51,11 +51,6 @@ static bool add_forwarded_for(const struct protected_call *call, struct http_fie
     return http_fields_add(fields, name, (struct slice){text, n});
 }
 
-static bool has_prefix(struct slice text, struct slice prefix)
-{
-    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
-}
-
 /* The client's credentials are forwarded: the upstream is its own. Its priority and its name are
  * forwarded only if we trusted it, lest the upstream trust them because they come from us. */
 static bool is_forwarded(const struct protected_call *call, struct slice name)
@@ -63,7 +58,7 @@ static bool is_forwarded(const struct protected_call *call, struct slice name)
     if (http_is_hop(&call->in->head, name) || slice_equal(name, SLICE("x-forwarded-for")))
         return false;
     return call->trusted ||
-           !(has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")));
+           !(slice_begins(name, SLICE("x-tollgate-")) || slice_begins(name, SLICE("x-deriva-")));
 }
 
 /* Fields that replace the client's own, where those are not true any more. */

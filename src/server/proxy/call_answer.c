@@ -69,11 +69,6 @@ void call_answer_room(struct call *call)
     }
 }
 
-static bool has_prefix(struct slice text, struct slice prefix)
-{
-    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
-}
-
 /* What says something about our keys and accounts is not for tenants. */
 static bool is_shown(const struct http_hops *hops, struct slice name)
 {
@@ -96,7 +91,7 @@ static bool is_shown(const struct http_hops *hops, struct slice name)
         if (slice_equal(name, HIDDEN[i]))
             return false;
     for (size_t i = 0; i < sizeof HIDDEN_PREFIX / sizeof HIDDEN_PREFIX[0]; i++)
-        if (has_prefix(name, HIDDEN_PREFIX[i]))
+        if (slice_begins(name, HIDDEN_PREFIX[i]))
             return false;
     return true;
 }
@@ -192,14 +187,6 @@ enum tg_key_outcome call_answer_outcome(enum call_failure failure)
     }
 }
 
-static bool is_event_stream(const struct http_head *head)
-{
-    struct slice type = http_find(head, SLICE("content-type"));
-
-    return type.n >= 17 &&
-           slice_equal_nocase((struct slice){type.at, 17}, SLICE("text/event-stream"));
-}
-
 static bool is_packed(const struct http_head *head)
 {
     struct slice coding = http_find(head, SLICE("content-encoding"));
@@ -246,7 +233,9 @@ void call_answer_head(struct call *call, const struct http_head *from)
     attempt->status = from->status;
     attempt->gave_up = is_timeout(from->status);
     attempt->packed = is_packed(from);
-    attempt->events = from->status < 300 && !attempt->packed && is_event_stream(from);
+    attempt->events =
+        from->status < 300 && !attempt->packed &&
+        slice_begins_nocase(http_find(from, SLICE("content-type")), SLICE("text/event-stream"));
     attempt->passes =
         failure_of(from->status) == FAILURE_NONE &&
         (call->translation != NULL ? from->status < 300 : from->status != 400 || attempt->packed);

@@ -54,16 +54,6 @@ static bool find_tenant(struct call *call, struct refusal *why)
     return found;
 }
 
-static bool authenticate(struct call *call)
-{
-    struct refusal why;
-
-    if (find_tenant(call, &why))
-        return true;
-    call_refuse(call, &why);
-    return false;
-}
-
 /* Fills in the call of the gate; `model` empty: not known yet. */
 static bool describe(struct call *call, struct slice model)
 {
@@ -246,24 +236,20 @@ static const struct config_passthrough *find_passthrough(const struct call *call
 }
 
 /* Whether the tenant names the path among its endpoints. To others there is nothing. */
-static bool check_endpoint(struct call *call)
+static bool check_endpoint(struct call *call, struct refusal *why)
 {
-    struct refusal why;
-
     if (call->passthrough == NULL || config_may_call(call_tenant(call), call->virtual_key,
                                                      path_of_target(call->in->head.target)))
         return true;
-    refusal_init(&why, REPLY_NOT_FOUND, "there is nothing at this path for this key");
-    call_refuse(call, &why);
+    refusal_init(why, REPLY_NOT_FOUND, "there is nothing at this path for this key");
     return false;
 }
 
 /* What a passthrough costs its provider is known to the file alone. Under a budget it has to say
  * so, and more than nothing where a call starts work that goes on after its reply. */
-static bool check_unpriced(struct call *call)
+static bool check_unpriced(struct call *call, struct refusal *why)
 {
     const struct config_passthrough *row = call->passthrough;
-    struct refusal why;
 
     if (row == NULL || !config_is_hard(call_tenant(call), call->virtual_key) || !call_costs(call))
         return true;
@@ -271,64 +257,41 @@ static bool check_unpriced(struct call *call)
     if (starts ? row->per_call > 0 : row->priced)
         return true;
     if (starts)
-        refusal_init(&why, REPLY_ENDPOINT_UNPRICED,
+        refusal_init(why, REPLY_ENDPOINT_UNPRICED,
                      "calls of this path start work that goes on after their reply, outside of "
                      "every reservation: under a budget its passthrough needs per_call above 0");
     else
-        refusal_init(&why, REPLY_ENDPOINT_UNPRICED, NULL);
-    call_refuse(call, &why);
+        refusal_init(why, REPLY_ENDPOINT_UNPRICED, NULL);
     return false;
 }
 
-static bool call_in_check_head(struct call *call)
+static bool call_in_check_head(struct call *call, struct refusal *why)
 {
     const struct http_head *head = &call->in->head;
     struct slice count = http_find(head, SLICE("x-stainless-retry-count"));
-    struct refusal why;
 
     call->is_retry = count.n > 0 && !slice_equal(count, SLICE("0"));
     if (head->length > call->generation->config.limits.body) {
-        refusal_init(&why, REPLY_PAYLOAD_TOO_LARGE,
+        refusal_init(why, REPLY_PAYLOAD_TOO_LARGE,
                      "the body has %" PRId64 " bytes; at most %" PRId64 " are taken", head->length,
                      call->generation->config.limits.body);
-        call_refuse(call, &why);
         return false;
     }
     if (call->passthrough == NULL ? !request_head_is_json(head)
                                   : !call->passthrough->shared && !request_head_is_single(head)) {
-        refusal_init(&why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
-        call_refuse(call, &why);
+        refusal_init(why, REPLY_UNSUPPORTED_MEDIA_TYPE, NULL);
         return false;
     }
     const struct config_users *users = &call_tenant(call)->users;
     struct slice twice =
         request_head_twice(head, users->present ? slice_of(users->header) : (struct slice){0});
     if (twice.n > 0) {
-        refusal_init(&why, REPLY_INVALID_REQUEST, "the header %.*s is there twice; send it once",
+        refusal_init(why, REPLY_INVALID_REQUEST, "the header %.*s is there twice; send it once",
                      (int)twice.n, twice.at);
-        snprintf(why.param, sizeof why.param, "%.*s", (int)twice.n, twice.at);
-        call_refuse(call, &why);
+        snprintf(why->param, sizeof why->param, "%.*s", (int)twice.n, twice.at);
         return false;
     }
     return true;
-}
-
-static bool check_objects(struct call *call)
-{
-    struct refusal why;
-
-    if (call_objects_head(call, &why))
-        return true;
-    call_refuse(call, &why);
-    return false;
-}
-
-/* Whether a path is one of Anthropic's API, be it one of ours or not. */
-static bool is_anthropic(struct slice path)
-{
-    const struct slice below = SLICE("/v1/messages/");
-
-    return path.n >= below.n && memcmp(path.at, below.at, below.n) == 0;
 }
 
 /* Who wanted what there is not: for the log. The query may hold anything, and is left out. */
@@ -341,6 +304,26 @@ static void note_nothing_there(struct call *call)
     (void)find_tenant(call, &unused);
 }
 
+/* Whether there is anything at that path and method, and whoever comes now is served. */
+static bool check_path(struct call *call, const struct endpoint_match *match, struct refusal *why)
+{
+    if (match->endpoint == ENDPOINT_NONE && call->passthrough == NULL) {
+        note_nothing_there(call);
+        refusal_init(why, REPLY_NOT_FOUND, NULL);
+        return false;
+    }
+    if (call->passthrough == NULL && !match->method_ok) {
+        refusal_init(why, REPLY_METHOD_NOT_ALLOWED, NULL);
+        why->allow = match->allow;
+        return false;
+    }
+    if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
+        refusal_init(why, REPLY_SHUTTING_DOWN, NULL);
+        return false;
+    }
+    return true;
+}
+
 /* Everything that can be said before the body is read. */
 void call_in_head(struct call *call)
 {
@@ -349,33 +332,29 @@ void call_in_head(struct call *call)
     struct refusal why;
 
     call->endpoint = match.endpoint;
-    call->api = endpoint_api(match.endpoint);
-    if (is_anthropic(path_of_target(head->target)))
-        call->api = WIRE_ANTHROPIC;
+    call->api = slice_begins(path_of_target(head->target), SLICE("/v1/messages/"))
+                    ? WIRE_ANTHROPIC /* be it one of our paths or not */
+                    : endpoint_api(match.endpoint);
     if (match.endpoint == ENDPOINT_NONE)
         call->passthrough = find_passthrough(call);
-    if (match.endpoint == ENDPOINT_NONE && call->passthrough == NULL) {
-        note_nothing_there(call);
-        refusal_init(&why, REPLY_NOT_FOUND, NULL);
+    if (!check_path(call, &match, &why) || !find_tenant(call, &why)) {
         call_refuse(call, &why);
-    } else if (call->passthrough == NULL && !match.method_ok) {
-        refusal_init(&why, REPLY_METHOD_NOT_ALLOWED, NULL);
-        why.allow = match.allow;
-        call_refuse(call, &why);
-    } else if (atomic_load_explicit(&call->gateway->draining, memory_order_relaxed)) {
-        refusal_init(&why, REPLY_SHUTTING_DOWN, NULL);
-        call_refuse(call, &why);
-    } else if (authenticate(call)) {
-        if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL)
-            list_models(call, &match);
-        else if (check_endpoint(call) && check_unpriced(call) && call_in_check_head(call) &&
-                 check_objects(call) && describe(call, (struct slice){NULL, 0}) &&
-                 check_user(call) && call_precheck(call)) {
-            metrics_note_peer(metrics_shard(call->gateway->metrics, call->worker->number),
-                              slice_of(call->notes.peer));
-            call_move(call, CALL_READING);
-        }
+        return;
     }
+    if (match.endpoint == ENDPOINT_MODELS || match.endpoint == ENDPOINT_MODEL) {
+        list_models(call, &match);
+        return;
+    }
+    if (!check_endpoint(call, &why) || !check_unpriced(call, &why) ||
+        !call_in_check_head(call, &why) || !call_objects_head(call, &why)) {
+        call_refuse(call, &why);
+        return;
+    }
+    if (!describe(call, (struct slice){NULL, 0}) || !check_user(call) || !call_precheck(call))
+        return; /* it has been refused */
+    metrics_note_peer(metrics_shard(call->gateway->metrics, call->worker->number),
+                      slice_of(call->notes.peer));
+    call_move(call, CALL_READING);
 }
 
 /* ---- the body ---- */

@@ -189,11 +189,6 @@ bool call_objects_head(struct call *call, struct refusal *why)
 
 /* ---- The body ---- */
 
-static bool type_is(struct slice type, struct slice name)
-{
-    return type.n >= name.n && slice_equal_nocase((struct slice){type.at, name.n}, name);
-}
-
 static bool type_says_json(struct slice type)
 {
     struct slice word = SLICE("json");
@@ -214,7 +209,7 @@ static enum object_refs scan_passthrough(struct call *call, struct json_reader *
     const char *body = call->body.bytes;
     size_t n = call->body.n, at = 0;
 
-    if (type_is(type, SLICE("multipart/")))
+    if (slice_begins_nocase(type, SLICE("multipart/")))
         return object_refs_form(reader, type, body, n, call->body.room, values, &watch);
     /* Blanks, and a byte order mark, which some readers pass over. What then begins with neither
      * brace nor bracket has no keys, unless it is text of wider characters. */
@@ -222,7 +217,7 @@ static enum object_refs scan_passthrough(struct call *call, struct json_reader *
         at++;
     if (at < n && (body[at] == '{' || body[at] == '['))
         return object_refs_json(reader, body, n, call->body.room, values, &watch);
-    if (type_is(type, SLICE("application/x-www-form-urlencoded")))
+    if (slice_begins_nocase(type, SLICE("application/x-www-form-urlencoded")))
         return object_refs_query((struct slice){body, n}, &watch);
     return at < n && type_says_json(type) ? OBJECT_REFS_MALFORMED : OBJECT_REFS_FINE;
 }

@@ -37,17 +37,12 @@ static const struct slice NOT_FORWARDED[] = {
 };
 #undef NAME
 
-static bool has_prefix(struct slice text, struct slice prefix)
-{
-    return text.n >= prefix.n && memcmp(text.at, prefix.at, prefix.n) == 0;
-}
-
 /* What concerns us alone, or must not reach a provider. Replies are read, so none may be packed. */
 static bool is_forwarded(const struct http_hops *hops, const struct config_provider *provider,
                          struct slice auth, struct slice name)
 {
     if (http_hops_has(hops, name) || slice_equal(name, auth) || credential_owns(provider, name) ||
-        has_prefix(name, SLICE("x-tollgate-")) || has_prefix(name, SLICE("x-deriva-")))
+        slice_begins(name, SLICE("x-tollgate-")) || slice_begins(name, SLICE("x-deriva-")))
         return false;
     for (size_t i = 0; i < sizeof NOT_FORWARDED / sizeof NOT_FORWARDED[0]; i++)
         if (slice_equal(name, NOT_FORWARDED[i]))

@@ -326,13 +326,6 @@ void call_leave_route(struct call *call)
     leave_slot(call, &release);
 }
 
-static void leave_gate(struct call *call, struct tg_release *release)
-{
-    if (release->outcome != TG_OUTCOME_REFUSED && call->route)
-        release->actual = call->used;
-    admission_run_end(&call->gate, call_now(call), release);
-}
-
 void call_renew(struct call *call)
 {
     tg_ms now = call_now(call);
@@ -356,7 +349,9 @@ void call_release(struct call *call, enum tg_outcome outcome)
     call_settle(call, TG_KEY_CANCELLED, CHARGE_USED);
     release_of(call, outcome, &release);
     leave_slot(call, &release);
-    leave_gate(call, &release);
+    if (release.outcome != TG_OUTCOME_REFUSED && call->route)
+        release.actual = call->used;
+    admission_run_end(&call->gate, call_now(call), &release);
     call_forget_body(call);
     call_translation_free(call);
     call_objects_free(call);
