@@ -104,7 +104,7 @@ static double read_fraction(struct piece piece, bool *fine)
         if (piece.text[i] != '.')
             digits[n++] = piece.text[i];
         exponent -= point && piece.text[i] != '.';
-        *fine = *fine && !(point && piece.text[i] == '.');
+        *fine = *fine && !(point && strchr(".+-", piece.text[i]));
         point = point || piece.text[i] == '.';
     }
     if (i < piece.length) {
