@@ -608,7 +608,7 @@ static void check_numbers(struct life *life)
 
 static void life_open(struct life *life, uint64_t number)
 {
-    static const tg_ms units[] = {1, 7, 100, 3000};
+    static const tg_ms units[] = {1, 7, 100, 3000, 0}; /* with the last, no time passes */
 
     memset(life, 0, sizeof *life);
     life->draw = draw_stream(seed, number);

@@ -479,6 +479,13 @@ static void what_is_missing_is_an_error_and_changes_nothing(void **state)
     assert_int_equal(tg_gate_peek(gate, &call, -1, &answer), TG_ERR_INVALID);
     late.deadline = -1;
     assert_int_equal(tg_gate_peek(gate, &late, NOW, &answer), TG_ERR_INVALID);
+    assert_int_equal(tg_gate_new(&config, NULL, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_new(NULL, NULL, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_reconfigure(NULL, &config, NOW, NULL), TG_ERR_NULL);
+    assert_int_equal(tg_gate_reconfigure(gate, NULL, NOW, NULL), TG_ERR_NULL);
+    config.lease_ttl = 0; /* the first that is wrong is told */
+    assert_int_equal(tg_gate_new(&config, NULL, NULL), TG_ERR_INVALID);
+    assert_int_equal(tg_gate_reconfigure(NULL, &config, NOW, NULL), TG_ERR_INVALID);
     tg_limiter_describe(NULL, "calls", text, 0);
     assert_string_equal(text, "before");
     tg_limiter_describe(NULL, "calls", NULL, sizeof text);

@@ -605,6 +605,36 @@ static void who_gives_up_while_the_store_decides_frees_his_slot(void **state)
     remote_close(&remote);
 }
 
+/* What a store elsewhere could not be asked is an error here, and holds nothing. */
+static void a_debit_that_is_none_does_not_reach_the_store(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    struct gate_remote remote;
+    struct tg_gate_config config = gate_config_slots(&log, 3);
+    struct tg_scope scopes[TG_SCOPES_MAX + 1];
+    struct tg_answer answer;
+    (void)state;
+
+    remote_open(&remote, 4, 100, 10);
+    config.remote_store = true;
+    struct tg_gate *gate = must_gate(&config);
+    for (size_t i = 0; i < COUNT_OF(scopes); i++)
+        scopes[i] = remote.scope;
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct tg_call call = call_of(TG_PRIORITY_HIGH);
+        call.debit = remote.debit;
+        call.debit.scopes = wrong == 0 ? NULL : scopes;
+        call.debit.n_scopes = wrong == 1 ? TG_SCOPES_MAX + 1 : 1;
+        call.debit.cost = wrong == 2 ? -1 : wrong == 3 ? TG_NUMBER_MAX + 1
+                                                       : 1;
+        assert_int_equal(tg_gate_admit(gate, &call, 0, NOW, &answer), TG_ERR_INVALID);
+        assert_int_equal(tg_gate_precheck(gate, &call, NOW, &answer), TG_ERR_INVALID);
+        expect_idle(gate);
+    }
+    tg_gate_free(gate);
+    remote_close(&remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_remote_answer_is_told_with_the_slots_and_in_shadow_too),
         cmocka_unit_test(a_gate_with_a_remote_store_alone_waits_for_its_answer),
         cmocka_unit_test(who_gives_up_while_the_store_decides_frees_his_slot),
+        cmocka_unit_test(a_debit_that_is_none_does_not_reach_the_store),
     };
     return cmocka_run_group_tests_name("gate_faults", tests, NULL, NULL);
 }

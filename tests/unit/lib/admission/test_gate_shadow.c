@@ -260,6 +260,20 @@ static void settling_gives_a_limit_in_shadow_no_more_than_it_took(void **state)
     shaded_close(&s);
 }
 
+/* Where it did allow, it is settled like any other. */
+static void settling_gives_a_limit_in_shadow_back_what_it_took(void **state)
+{
+    struct shaded s;
+    (void)state;
+
+    shaded_open(&s, TG_ENFORCE, TG_SHADOW);
+    s.call.debit.cost = 8;
+    assert_true(finish_settled(s.gate, must_allow(s.gate, &s.call, NOW), NOW, 3));
+    s.call.debit.cost = 7; /* of 10, 3 are taken */
+    assert_int_equal(must_admit(s.gate, &s.call, NOW).would_deny, 0);
+    shaded_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +288,7 @@ int main(void)
         cmocka_unit_test(both_in_shadow_are_both_told),
         cmocka_unit_test(in_shadow_both_charging_modes_tell_the_same),
         cmocka_unit_test(settling_gives_a_limit_in_shadow_no_more_than_it_took),
+        cmocka_unit_test(settling_gives_a_limit_in_shadow_back_what_it_took),
     };
     return cmocka_run_group_tests_name("gate_shadow", tests, NULL, NULL);
 }
