@@ -2,6 +2,7 @@
 #include "server/admin/admin_change.h"
 
 #include <openssl/crypto.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,19 @@ static void set_lapse(struct admin_changes *changes)
                       left < 1               ? 1
                       : left < LAPSE_LOOK_MS ? left
                                              : LAPSE_LOOK_MS);
+}
+
+bool admin_change_say(struct admin_change *change, int status, const char *code, const char *format,
+                      ...)
+{
+    va_list args;
+
+    change->status = status;
+    change->code = code;
+    va_start(args, format);
+    vsnprintf(change->message, sizeof change->message, format, args);
+    va_end(args);
+    return false;
 }
 
 void admin_change_refuse(struct admin_change *change)
@@ -242,10 +256,8 @@ void admin_change_put_in_force(struct admin_change *change)
                                                        : "api",
                         reloaded, change))
         return;
-    change->status = 503;
-    change->code = "busy";
-    snprintf(change->message, sizeof change->message,
-             "no memory: it is stored, and takes effect with the next reload");
+    admin_change_say(change, 503, "busy",
+                     "no memory: it is stored, and takes effect with the next reload");
     admin_change_refuse(change);
 }
 
@@ -282,9 +294,7 @@ static void refuse_in_takeover(struct admin_change *change)
     }
     if (change->kind == ADMIN_LAPSE)
         net_timer_set(change->all->admin->options.loop, &change->all->lapse, LAPSE_AGAIN_MS);
-    change->status = 503;
-    change->code = "busy";
-    snprintf(change->message, sizeof change->message, "%s", ADMIN_TAKEN_OVER);
+    admin_change_say(change, 503, "busy", "%s", ADMIN_TAKEN_OVER);
     admin_change_refuse(change);
 }
 

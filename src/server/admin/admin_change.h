@@ -144,6 +144,10 @@ void admin_change_gone(struct admin_call *call);
 void admin_change_work(struct admin_change *change, void *(*job)(void *), net_post_run *then);
 void admin_change_joined(struct admin_change *change);
 
+/* Sets status, code and message. Returns false. */
+bool admin_change_say(struct admin_change *change, int status, const char *code, const char *format,
+                      ...) __attribute__((format(printf, 4, 5)));
+
 /* Its status, code and message are the answer. */
 void admin_change_refuse(struct admin_change *change);
 

@@ -161,14 +161,6 @@ static void write_credit(void *context, const struct ledger_credit *credit)
     json_write_object_end(out);
 }
 
-static void refuse_credit(struct admin_change *change, int status, const char *code,
-                          const char *message)
-{
-    change->status = status;
-    change->code = code;
-    snprintf(change->message, sizeof change->message, "%s", message);
-}
-
 static void list_credits(struct admin_change *change, struct ledger *ledger)
 {
     const char *tenant = change->tenant[0] != '\0' ? change->tenant : NULL;
@@ -178,7 +170,7 @@ static void list_credits(struct admin_change *change, struct ledger *ledger)
     json_write_key(&change->reply, "credits");
     json_write_array(&change->reply);
     if (!ledger_credits_list(ledger, tenant, write_credit, &change->reply, &problem))
-        refuse_credit(change, 503, "ledger", problem.text);
+        admin_change_say(change, 503, "ledger", "%s", problem.text);
     json_write_array_end(&change->reply);
     json_write_object_end(&change->reply);
 }
@@ -207,10 +199,10 @@ static void make_credit(struct admin_change *change, struct gateway *gateway)
                  "this gateway: not more can be credited",
                  credit->tenant, credit->user[0] != '\0' ? ", user " : "", credit->user,
                  (long long)(uncertain / 1000000), (long long)(uncertain % 1000000));
-        refuse_credit(change, 409, "too_much", text);
+        admin_change_say(change, 409, "too_much", "%s", text);
         break;
     case LEDGER_CREDIT_FAILED:
-        refuse_credit(change, 503, "ledger", problem.text);
+        admin_change_say(change, 503, "ledger", "%s", problem.text);
         break;
     }
 }
@@ -220,7 +212,7 @@ void admin_credit_store(struct admin_change *change)
     struct gateway *gateway = change->all->admin->options.gateway;
 
     if (gateway->ledger == NULL)
-        refuse_credit(change, 503, "busy", "there is no ledger to keep it in");
+        admin_change_say(change, 503, "busy", "there is no ledger to keep it in");
     else if (change->kind == ADMIN_LIST_CREDITS)
         list_credits(change, gateway->ledger);
     else

@@ -5,7 +5,6 @@
  * copy of it or put it in force, its answer says that it is stored all the same, and the gateway
  * goes on from its old copy and tries again: fleet_failed().
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,28 +35,14 @@ bool admin_fleet_shares(const struct admin_change *change)
     }
 }
 
-static void admin_fleet_say(struct admin_change *change, int status, const char *code,
-                            const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void admin_fleet_say(struct admin_change *change, int status, const char *code,
-                            const char *format, ...)
-{
-    va_list args;
-
-    change->status = status;
-    change->code = code;
-    va_start(args, format);
-    vsnprintf(change->message, sizeof change->message, format, args);
-    va_end(args);
-}
-
 /* ---- whether it may be made ---- */
 
 static void say_away(struct admin_change *change)
 {
-    admin_fleet_say(change, 503, "store_away",
-                    "nothing was changed: the store that all gateways share is away; what was made "
-                    "before still holds");
+    admin_change_say(
+        change, 503, "store_away",
+        "nothing was changed: the store that all gateways share is away; what was made "
+        "before still holds");
 }
 
 static void say_regressed(struct admin_change *change)
@@ -65,13 +50,13 @@ static void say_regressed(struct admin_change *change)
     struct fleet_view view;
 
     fleet_get_view(fleet_of(change), &view);
-    admin_fleet_say(change, 503, "store_regressed",
-                    "nothing was changed: the store is not followed, for %s; this gateway serves "
-                    "its copy of version %lld. See docs/distributed.md, or POST "
-                    "/api/v1/fleet/restore to restore the store from this copy",
-                    *fleet_event_text(view.seen) != '\0' ? fleet_event_text(view.seen)
-                                                         : "it is another one than a moment ago",
-                    (long long)view.mark.version);
+    admin_change_say(change, 503, "store_regressed",
+                     "nothing was changed: the store is not followed, for %s; this gateway serves "
+                     "its copy of version %lld. See docs/distributed.md, or POST "
+                     "/api/v1/fleet/restore to restore the store from this copy",
+                     *fleet_event_text(view.seen) != '\0' ? fleet_event_text(view.seen)
+                                                          : "it is another one than a moment ago",
+                     (long long)view.mark.version);
 }
 
 static bool admin_fleet_may(struct admin_change *change)
@@ -82,23 +67,23 @@ static bool admin_fleet_may(struct admin_change *change)
     if (change->kind == ADMIN_RESTORE) {
         if (view.state == FLEET_REGRESSED && view.seen != FLEET_SAW_FLAGGED)
             return true;
-        admin_fleet_say(change, 409, "not_regressed",
-                        "the store is %s: only one that has gone back (store_regressed), and not "
-                        "for another gateway alone, is restored from a copy",
-                        fleet_state_name(view.state));
+        admin_change_say(change, 409, "not_regressed",
+                         "the store is %s: only one that has gone back (store_regressed), and not "
+                         "for another gateway alone, is restored from a copy",
+                         fleet_state_name(view.state));
         return false;
     }
     if (view.evicts)
-        admin_fleet_say(change, 503, "store_evicts",
-                        "nothing was changed: the store may forget it, because its "
-                        "maxmemory-policy is %s; set it to noeviction",
-                        view.policy);
+        admin_change_say(change, 503, "store_evicts",
+                         "nothing was changed: the store may forget it, because its "
+                         "maxmemory-policy is %s; set it to noeviction",
+                         view.policy);
     else if (view.state == FLEET_REGRESSED)
         say_regressed(change);
     else if (view.state == FLEET_INCOMPATIBLE)
-        admin_fleet_say(change, 503, "store_incompatible",
-                        "nothing was changed: a later program has written the store; make changes "
-                        "at a gateway that runs it");
+        admin_change_say(change, 503, "store_incompatible",
+                         "nothing was changed: a later program has written the store; make changes "
+                         "at a gateway that runs it");
     else if (!fleet_state_takes_changes(view.state))
         say_away(change);
     else
@@ -136,7 +121,7 @@ bool admin_fleet_add(struct admin_change *change, const struct ledger_fleet_row 
 {
     if (fleet_entries_add_row(&change->shared.entries, row))
         return true;
-    admin_fleet_say(change, 503, "busy", "no memory");
+    admin_change_say(change, 503, "busy", "no memory");
     return false;
 }
 
@@ -165,10 +150,10 @@ static void admin_fleet_keep(struct admin_change *change)
     free(found);
     free(own);
     if (!kept)
-        admin_fleet_say(change, 503, "ledger",
-                        "version %lld is stored for all gateways, but this one has no copy of it: "
-                        "%s",
-                        (long long)shared->made.version, problem.text);
+        admin_change_say(change, 503, "ledger",
+                         "version %lld is stored for all gateways, but this one has no copy of it: "
+                         "%s",
+                         (long long)shared->made.version, problem.text);
 }
 
 /* The copy as it was. */
@@ -205,19 +190,19 @@ static bool is_valid_with(struct admin_change *change, const struct ledger_fleet
         added = admin_extras_add(&extras, &rows[i]);
     if (!added || !admin_extras_list(&extras, change->now)) {
         admin_extras_free(&extras);
-        admin_fleet_say(change, 503, "busy", "no memory");
+        admin_change_say(change, 503, "busy", "no memory");
         return false;
     }
     enum config_result result = config_load_with(change->all->admin->options.config_path,
                                                  extras.list, extras.n, &config, &problems);
     for (size_t i = 0; i < problems.n; i++)
         if (!problems.list[i].warning && ++wrong == 1)
-            admin_fleet_say(change, 503, "unmoved",
-                            "what was made here before there was a store does not go with what is "
-                            "in the store: %.200s: %.300s",
-                            problems.list[i].file, problems.list[i].text);
+            admin_change_say(change, 503, "unmoved",
+                             "what was made here before there was a store does not go with what is "
+                             "in the store: %.200s: %.300s",
+                             problems.list[i].file, problems.list[i].text);
     if (result != CONFIG_READ && wrong == 0)
-        admin_fleet_say(change, 503, "unmoved", "the configuration cannot be read");
+        admin_change_say(change, 503, "unmoved", "the configuration cannot be read");
     config_free(&config);
     config_problems_free(&problems);
     admin_extras_free(&extras);
@@ -255,7 +240,7 @@ static bool move_in(struct admin_change *change, struct ledger_fleet_row *found,
     free(rows);
     return right;
 no_memory:
-    admin_fleet_say(change, 503, "busy", "no memory");
+    admin_change_say(change, 503, "busy", "no memory");
     return false;
 }
 
@@ -269,11 +254,11 @@ static void prepare_follow(struct admin_change *change)
 
     if (!ledger_fleet_read(ledger, &shared->made_for, &problem) ||
         !admin_extras_read(ledger, change->now, &change->before, &problem)) {
-        admin_fleet_say(change, 503, "ledger", "%s", problem.text);
+        admin_change_say(change, 503, "ledger", "%s", problem.text);
         return;
     }
     if (!fleet_entries_rows(&shared->found, &rows, &n, &strange)) {
-        admin_fleet_say(change, 503, "busy", "no memory");
+        admin_change_say(change, 503, "busy", "no memory");
         return;
     }
     if (strange > 0 && change->all->admin->options.log != NULL)
@@ -429,10 +414,10 @@ static void kept(void *arg)
 
 static void say_conflict(struct admin_change *change)
 {
-    admin_fleet_say(change, 409, "version_conflict",
-                    "nothing was changed: it was made for version %lld, and another change was "
-                    "first; look at what it did, and send yours again",
-                    (long long)change->shared.expected);
+    admin_change_say(change, 409, "version_conflict",
+                     "nothing was changed: it was made for version %lld, and another change was "
+                     "first; look at what it did, and send yours again",
+                     (long long)change->shared.expected);
 }
 
 static void published(void *context, enum fleet_answer answer, const struct ledger_fleet_mark *made)
@@ -454,11 +439,11 @@ static void published(void *context, enum fleet_answer answer, const struct ledg
         if (change->shared.expected >= 0)
             say_conflict(change);
         else
-            admin_fleet_say(change, 503, "busy",
-                            "nothing was changed: other gateways' changes were first, again and "
-                            "again%s%.300s",
-                            *view.problem != '\0' ? ", and this one cannot follow them: " : "",
-                            view.problem);
+            admin_change_say(change, 503, "busy",
+                             "nothing was changed: other gateways' changes were first, again and "
+                             "again%s%.300s",
+                             *view.problem != '\0' ? ", and this one cannot follow them: " : "",
+                             view.problem);
         break;
     case FLEET_GONE:
         say_regressed(change);
@@ -467,9 +452,9 @@ static void published(void *context, enum fleet_answer answer, const struct ledg
         say_away(change);
         break;
     case FLEET_UNKNOWN:
-        admin_fleet_say(change, 503, "store_unknown",
-                        "the store was lost before it answered: nobody knows whether this was "
-                        "stored; look before you send it again");
+        admin_change_say(change, 503, "store_unknown",
+                         "the store was lost before it answered: nobody knows whether this was "
+                         "stored; look before you send it again");
         break;
     }
     admin_change_refuse(change);
@@ -553,7 +538,7 @@ void admin_fleet_failed(struct admin_change *change, const struct reload_result 
             why = result->problems->list[i].text;
             break;
         }
-    admin_fleet_say(
+    admin_change_say(
         change, 503, "not_in_force",
         "version %lld is stored for all gateways, but does not hold at this one: %.500s",
         (long long)change->shared.made.version, why);

@@ -273,9 +273,7 @@ void admin_key_store(struct admin_change *change)
                                ? ledger_admin_disable(ledger, &key, &problem)
                                : ledger_admin_enable(ledger, key.provider, key.name, &problem)))
         return;
-    change->status = 503;
-    change->code = "ledger";
-    snprintf(change->message, sizeof change->message, "%s", problem.text);
+    admin_change_say(change, 503, "ledger", "%s", problem.text);
 }
 
 /* By the control thread. Should there be no memory to remember it here, the ring has it as long as

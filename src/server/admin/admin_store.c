@@ -3,7 +3,6 @@
  *
  * What is in the database is read first, so that a change is judged by what the one before it left.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,26 +15,10 @@
 
 /* ---- saying no ---- */
 
-static bool admin_store_say(struct admin_change *change, int status, const char *code,
-                            const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static bool admin_store_say(struct admin_change *change, int status, const char *code,
-                            const char *format, ...)
-{
-    va_list args;
-
-    change->status = status;
-    change->code = code;
-    va_start(args, format);
-    vsnprintf(change->message, sizeof change->message, format, args);
-    va_end(args);
-    return false;
-}
-
 static bool say_in_file(struct admin_change *change, const struct config_tenant *tenant,
                         const char *what)
 {
-    return admin_store_say(
+    return admin_change_say(
         change, 409, "in_file",
         "%s \"%.128s\" is defined in %s:%zu, and the file wins; change it there, and reload", what,
         strcmp(what, "tenant") == 0 ? change->tenant : change->name, tenant->file, tenant->line);
@@ -43,14 +26,14 @@ static bool say_in_file(struct admin_change *change, const struct config_tenant 
 
 static bool say_no_tenant(struct admin_change *change)
 {
-    return admin_store_say(change, 404, "not_found", "there is no tenant \"%.128s\"",
-                           change->tenant);
+    return admin_change_say(change, 404, "not_found", "there is no tenant \"%.128s\"",
+                            change->tenant);
 }
 
 static bool say_no_key(struct admin_change *change)
 {
-    return admin_store_say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
-                           change->tenant, change->name);
+    return admin_change_say(change, 404, "not_found", "the tenant \"%.128s\" has no key \"%.128s\"",
+                            change->tenant, change->name);
 }
 
 /* Who has, or lacks, what a top-up is for. */
@@ -197,7 +180,7 @@ static bool is_right(struct admin_change *change, enum config_result result)
         wrong += !change->problems.list[i].warning || change->problems.list[i].missing;
     if (result == CONFIG_READ && wrong == 0)
         return true;
-    return admin_store_say(change, 400, "invalid", "the configuration would be invalid with it");
+    return admin_change_say(change, 400, "invalid", "the configuration would be invalid with it");
 }
 
 /* Reads the configuration with the change; `config` is to be freed in any case. */
@@ -210,7 +193,7 @@ static bool try(struct admin_change *change, struct config *config)
 
     memset(config, 0, sizeof *config);
     if (list == NULL)
-        return admin_store_say(change, 503, "busy", "no memory");
+        return admin_change_say(change, 503, "busy", "no memory");
     for (size_t i = 0; i < before->n; i++)
         if (!goes(change, &before->list[i]))
             list[n++] = before->list[i];
@@ -244,19 +227,19 @@ static bool aim(struct admin_change *change, enum tg_per which, const struct con
             (change->tz[0] != '\0' && !same(budget->tz, change->tz)))
             continue;
         if (found != NULL && !same(found->tz, budget->tz))
-            return admin_store_say(change, 409, "ambiguous",
-                                   "%s has budgets for a %s in several zones; say which with tz",
-                                   whose(change).text, per);
+            return admin_change_say(change, 409, "ambiguous",
+                                    "%s has budgets for a %s in several zones; say which with tz",
+                                    whose(change).text, per);
         found = found != NULL ? found : budget;
     }
     if (found == NULL)
-        return admin_store_say(
+        return admin_change_say(
             change, 409, "no_budget", "%s has no budget for a %s%s%.64s that could be raised",
             whose(change).text, per, change->tz[0] != '\0' ? " in " : "", change->tz);
     if (found->topped_up > TOPPED_UP_MAX)
-        return admin_store_say(change, 409, "too_much",
-                               "top-ups of one budget may be %lld USD together",
-                               (long long)(TOPPED_UP_MAX / 1000000));
+        return admin_change_say(change, 409, "too_much",
+                                "top-ups of one budget may be %lld USD together",
+                                (long long)(TOPPED_UP_MAX / 1000000));
     snprintf(change->tz, sizeof change->tz, "%s", found->tz);
     return true;
 }
@@ -271,7 +254,7 @@ static bool aim_topup(struct admin_change *change, const struct config_budget *b
     if (!aim(change, change->topup.per, budgets, n))
         return false;
     if (zone_read(change->tz, &zone, &problem))
-        return admin_store_say(change, 503, "busy", "%s", problem.text);
+        return admin_change_say(change, 503, "busy", "%s", problem.text);
     tg_window_of(change->topup.per, &zone, change->now, &begin, &change->topup.ends_at);
     zone_fini(&zone);
     return true;
@@ -286,20 +269,20 @@ static bool check_override(struct admin_change *change, const struct config_tena
     if (tenant == NULL)
         return say_no_tenant(change);
     if (override->ends_at <= change->now)
-        return admin_store_say(change, 400, "invalid", "until is over already");
+        return admin_change_say(change, 400, "invalid", "until is over already");
     if (override->kind == LEDGER_OVERRIDE_RAISE)
         return aim(change, override->per, tenant->budgets, tenant->n_budgets);
     if (override->key[0] == '\0')
         return true;
     key = key_named(tenant, override->key);
     if (key == NULL)
-        return admin_store_say(change, 404, "not_found",
-                               "the tenant \"%.128s\" has no key \"%.128s\"", change->tenant,
-                               override->key);
+        return admin_change_say(change, 404, "not_found",
+                                "the tenant \"%.128s\" has no key \"%.128s\"", change->tenant,
+                                override->key);
     return !key->extra ||
-           admin_store_say(change, 409, "not_in_file",
-                           "the key \"%.128s\" was made by the API; delete it instead",
-                           override->key);
+           admin_change_say(change, 409, "not_in_file",
+                            "the key \"%.128s\" was made by the API; delete it instead",
+                            override->key);
 }
 
 static bool check_key(struct admin_change *change, const struct config_tenant *tenant)
@@ -348,9 +331,9 @@ static bool admin_store_check(struct admin_change *change, const struct config *
 static bool check_first(struct admin_change *change)
 {
     if (change->kind == ADMIN_MAKE_KEY && find_key(change) != NULL)
-        return admin_store_say(change, 409, "exists",
-                               "the tenant \"%.128s\" has a key \"%.128s\" already", change->tenant,
-                               change->name);
+        return admin_change_say(change, 409, "exists",
+                                "the tenant \"%.128s\" has a key \"%.128s\" already",
+                                change->tenant, change->name);
     if (change->kind == ADMIN_PUT_KEY) {
         const struct ledger_admin_key *key = find_key(change);
         if (key == NULL)
@@ -359,13 +342,13 @@ static bool check_first(struct admin_change *change)
         change->made_at = key->made_at;
     }
     if (change->kind == ADMIN_DROP_TOPUP && !has_topup(change))
-        return admin_store_say(change, 404, "not_found", "%s has no top-up %lld",
-                               whose(change).text, (long long)change->topup.id);
+        return admin_change_say(change, 404, "not_found", "%s has no top-up %lld",
+                                whose(change).text, (long long)change->topup.id);
     if (change->kind == ADMIN_DROP_OVERRIDE) {
         const struct ledger_admin_override *override = find_override(change);
         if (override == NULL)
-            return admin_store_say(change, 404, "not_found", "there is no override %lld",
-                                   (long long)change->override.id);
+            return admin_change_say(change, 404, "not_found", "there is no override %lld",
+                                    (long long)change->override.id);
         snprintf(change->tenant, sizeof change->tenant, "%s", override->tenant);
         name_extra(change);
     }
@@ -464,7 +447,7 @@ static bool is_within(struct admin_change *change)
         (change->kind != ADMIN_ADD_OVERRIDE || all->n_overrides < LEDGER_ADMIN_OVERRIDES_MAX);
 
     return within ||
-           admin_store_say(change, 503, "ledger", "there are as many of these as are kept");
+           admin_change_say(change, 503, "ledger", "there are as many of these as are kept");
 }
 
 /* What goes with a tenant, and what has ended: each gateway has the ends, so they are in nobody's
@@ -512,7 +495,7 @@ static bool keep_for_all(struct admin_change *change)
 static void store_restore(struct admin_change *change)
 {
     if (!fleet_entries_add_all(&change->shared.entries, &change->before.all))
-        admin_store_say(change, 503, "busy", "no memory");
+        admin_change_say(change, 503, "busy", "no memory");
 }
 
 static bool admin_store_keep(struct admin_change *change)
@@ -524,7 +507,7 @@ static bool admin_store_keep(struct admin_change *change)
     if (admin_fleet_shares(change))
         return keep_for_all(change);
     return keep_here(change, &problem) ||
-           admin_store_say(change, 503, "ledger", "%s", problem.text);
+           admin_change_say(change, 503, "ledger", "%s", problem.text);
 }
 
 void admin_change_store(struct admin_change *change)
@@ -540,13 +523,13 @@ void admin_change_store(struct admin_change *change)
     }
     if (admin_fleet_shares(change) &&
         !ledger_fleet_read(ledger, &change->shared.made_for, &problem)) {
-        admin_store_say(change, 503, "ledger", "%s", problem.text);
+        admin_change_say(change, 503, "ledger", "%s", problem.text);
         return;
     }
     name_extra(change);
     if (ledger == NULL || !admin_extras_read(ledger, change->now, &change->before, &problem)) {
-        admin_store_say(change, 503, "busy", "%s",
-                        ledger == NULL ? "there is no ledger to keep it in" : problem.text);
+        admin_change_say(change, 503, "busy", "%s",
+                         ledger == NULL ? "there is no ledger to keep it in" : problem.text);
         return;
     }
     if (change->kind == ADMIN_DISABLE_KEY || change->kind == ADMIN_ENABLE_KEY) {
@@ -568,8 +551,8 @@ void admin_change_store(struct admin_change *change)
     }
     if (good && admin_store_keep(change) && !admin_fleet_shares(change) &&
         !admin_extras_read(ledger, change->now, &change->after, &problem))
-        admin_store_say(change, 503, "ledger",
-                        "it is stored, and takes effect with the next reload: %s", problem.text);
+        admin_change_say(change, 503, "ledger",
+                         "it is stored, and takes effect with the next reload: %s", problem.text);
 }
 
 void admin_change_undo(struct admin_change *change)
@@ -578,7 +561,7 @@ void admin_change_undo(struct admin_change *change)
 
     if (!ledger_admin_restore(change->all->admin->options.gateway->ledger, change->tenant,
                               &change->before.all, &problem))
-        admin_store_say(
+        admin_change_say(
             change, 503, "ledger",
             "it is not in force, and could not be undone: %s; delete it before the next start",
             problem.text);
