@@ -154,7 +154,7 @@ tenants:
   - {name: a, parent: top, limits: [{rpm: 1}, {rpm: 2}, {rpm: 3}, {models: [x], rpm: 4}, {models: [y], rpm: 5}]}"
 sed 's/{models: \[y\], rpm: 5}/{models: ["*x"], rpm: 5}/' "$tmp/c.yaml" >"$tmp/d.yaml"
 check_file d.yaml
-check 'seventeen are too many' grep -F 'd.yaml:4:36: a call of the tenant "a" for the model "x" has to clear 17 sets of limits, its parents'"'"' included; at most 16 are allowed' "$tmp/err"
+check 'seventeen are too many' grep -F 'd.yaml:4:36: a call of the tenant "a" for the model "x" has to clear 17 sets of limits, its parents'"'"' and keys'"'"' included; at most 16 are allowed' "$tmp/err"
 budgets='{usd: 1, per: day}, {usd: 2, per: day}, {usd: 3, per: day}'
 bad 'the tenant has 9 budgets; at most 8 are allowed' \
     "tenants: [{name: a, budgets: @[$budgets, $budgets, $budgets]}]"
