@@ -9,6 +9,7 @@
 #include "cli/common/command.h"
 #include "cli/common/options.h"
 #include "cli/common/output.h"
+#include "io/text/json_member.h"
 
 static bool met(const struct bench *bench, const struct measured *result)
 {
@@ -17,19 +18,16 @@ static bool met(const struct bench *bench, const struct measured *result)
 
 static void write_number_or_null(struct json_writer *out, const char *key, double value)
 {
-    json_write_key(out, key);
-    json_write_double(out, round(value * 1000) / 1000);
+    json_member_real(out, key, round(value * 1000) / 1000);
 }
 
 static void write_json(struct json_writer *out, const struct bench *bench,
                        const struct measured *result)
 {
     json_write_object(out);
-    json_write_key(out, "name");
-    json_write_string(out, bench->name, strlen(bench->name));
+    json_member_text(out, "name", bench->name);
     write_number_or_null(out, "value", result->value);
-    json_write_key(out, "unit");
-    json_write_string(out, bench->unit, strlen(bench->unit));
+    json_member_text(out, "unit", bench->unit);
     write_number_or_null(out, "reference", result->reference);
     write_number_or_null(out, "ratio", result->ratio);
     write_number_or_null(out, "goal", bench->goal);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/regret_output.h"
+#include "io/text/json_member.h"
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
@@ -15,8 +16,7 @@ static void regret_print_write_text(struct json_writer *out, const char *key, co
 {
     if (text == NULL)
         return;
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
+    json_member_text(out, key, text);
 }
 
 static void write_percent(struct json_writer *out, const char *key, double percent)
@@ -34,8 +34,7 @@ static void write_row(struct json_writer *out, const struct regret_suite *suite,
     regret_print_write_text(out, "set", row->set);
     regret_print_write_text(out, "prior", row->prior);
     if (!isnan(row->rho)) {
-        json_write_key(out, "rho");
-        json_write_double(out, row->rho);
+        json_member_real(out, "rho", row->rho);
     }
     regret_print_write_text(out, "measure", row->measure);
     for (size_t i = 0; suite->policies[i] != NULL; i++)

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "io/text/csv.h"
+#include "io/text/json_member.h"
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
 
@@ -532,28 +533,16 @@ void spend_report_print_csv(const struct spend_report *report)
 
 /* ---- As JSON ---- */
 
-static void spend_report_write_text(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
-
-static void write_integer(struct json_writer *out, const char *key, int64_t value)
-{
-    json_write_key(out, key);
-    json_write_integer(out, value);
-}
-
 static void write_numbers(struct json_writer *out, const struct spend_row *row)
 {
-    write_integer(out, "calls", row->calls);
-    write_integer(out, "input", row->usage.input);
-    write_integer(out, "cached_input", row->usage.cached_input);
-    write_integer(out, "cache_write", row->usage.cache_write);
-    write_integer(out, "output", row->usage.output);
-    write_integer(out, "micro_usd", row->micro);
-    spend_report_write_text(out, "usd", usd_text(row->micro).text);
-    write_integer(out, "uncertain_micro_usd", row->uncertain);
+    json_member_number(out, "calls", row->calls);
+    json_member_number(out, "input", row->usage.input);
+    json_member_number(out, "cached_input", row->usage.cached_input);
+    json_member_number(out, "cache_write", row->usage.cache_write);
+    json_member_number(out, "output", row->usage.output);
+    json_member_number(out, "micro_usd", row->micro);
+    json_member_text(out, "usd", usd_text(row->micro).text);
+    json_member_number(out, "uncertain_micro_usd", row->uncertain);
 }
 
 static void write_rows(struct json_writer *out, const struct spend_report *report)
@@ -563,7 +552,7 @@ static void write_rows(struct json_writer *out, const struct spend_report *repor
     for (size_t i = 0; i < report->n_rows; i++) {
         json_write_object(out);
         if (names_of[report->by][0] != NULL)
-            spend_report_write_text(out, names_of[report->by][0], report->rows[i].tenant);
+            json_member_text(out, names_of[report->by][0], report->rows[i].tenant);
         if (names_of[report->by][1] != NULL) {
             json_write_key(out, names_of[report->by][1]);
             json_write_string(out, report->rows[i].name, report->rows[i].name_bytes);
@@ -587,23 +576,22 @@ static void write_budget(struct json_writer *out, const struct spend_budget *bud
     else
         json_write_null(out);
     if (budget->key != NULL)
-        spend_report_write_text(out, "key", budget->key);
-    spend_report_write_text(out, "per", per_name(budget->budget->per));
-    spend_report_write_text(out, "tz", budget->budget->tz);
-    spend_report_write_text(out, "mode",
-                            budget->budget->mode == CONFIG_SHADOW ? "shadow" : "enforce");
-    write_integer(out, "begin_ms", budget->begin);
-    write_integer(out, "end_ms", budget->end);
-    write_integer(out, "spent_micro_usd", budget->spent);
-    write_integer(out, "uncertain_micro_usd", budget->uncertain);
-    write_integer(out, "amount_micro_usd", budget->budget->micro_usd);
+        json_member_text(out, "key", budget->key);
+    json_member_text(out, "per", per_name(budget->budget->per));
+    json_member_text(out, "tz", budget->budget->tz);
+    json_member_text(out, "mode", budget->budget->mode == CONFIG_SHADOW ? "shadow" : "enforce");
+    json_member_number(out, "begin_ms", budget->begin);
+    json_member_number(out, "end_ms", budget->end);
+    json_member_number(out, "spent_micro_usd", budget->spent);
+    json_member_number(out, "uncertain_micro_usd", budget->uncertain);
+    json_member_number(out, "amount_micro_usd", budget->budget->micro_usd);
     if (budget->stored) {
         json_write_key(out, "store");
         json_write_object(out);
-        write_integer(out, "micro_usd", budget->stored_micro);
-        write_integer(out, "ledgers", (int64_t)budget->ledgers);
-        write_integer(out, "told_micro_usd", budget->told);
-        write_integer(out, "difference_micro_usd", budget->spent - budget->told);
+        json_member_number(out, "micro_usd", budget->stored_micro);
+        json_member_number(out, "ledgers", (int64_t)budget->ledgers);
+        json_member_number(out, "told_micro_usd", budget->told);
+        json_member_number(out, "difference_micro_usd", budget->spent - budget->told);
         json_write_object_end(out);
     }
     json_write_object_end(out);
@@ -616,13 +604,13 @@ static void write_credits(struct json_writer *out, const struct spend_report *re
     for (size_t i = 0; i < report->n_credits; i++) {
         const struct ledger_credit *credit = &report->credits[i];
         json_write_object(out);
-        write_integer(out, "id", credit->id);
-        write_integer(out, "made_at_ms", credit->made_at);
-        spend_report_write_text(out, "tenant", credit->tenant);
-        spend_report_write_text(out, "user", credit->user);
-        write_integer(out, "micro_usd", credit->micro);
-        spend_report_write_text(out, "reason", credit->reason);
-        spend_report_write_text(out, "actor", credit->actor);
+        json_member_number(out, "id", credit->id);
+        json_member_number(out, "made_at_ms", credit->made_at);
+        json_member_text(out, "tenant", credit->tenant);
+        json_member_text(out, "user", credit->user);
+        json_member_number(out, "micro_usd", credit->micro);
+        json_member_text(out, "reason", credit->reason);
+        json_member_text(out, "actor", credit->actor);
         json_write_object_end(out);
     }
     json_write_array_end(out);
@@ -631,9 +619,9 @@ static void write_credits(struct json_writer *out, const struct spend_report *re
 void spend_report_write(const struct spend_report *report, struct json_writer *out)
 {
     json_write_object(out);
-    write_integer(out, "since_ms", report->since);
+    json_member_number(out, "since_ms", report->since);
     if (report->until != TG_NUMBER_MAX)
-        write_integer(out, "until_ms", report->until);
+        json_member_number(out, "until_ms", report->until);
     write_rows(out, report);
     json_write_key(out, "budgets");
     json_write_array(out);
@@ -641,9 +629,9 @@ void spend_report_write(const struct spend_report *report, struct json_writer *o
         write_budget(out, &report->budgets[i]);
     json_write_array_end(out);
     if (report->store != SPEND_STORE_NONE)
-        spend_report_write_text(out, "store", report->store == SPEND_STORE_OK ? "ok" : "away");
+        json_member_text(out, "store", report->store == SPEND_STORE_OK ? "ok" : "away");
     write_credits(out, report);
-    write_integer(out, "damaged", (int64_t)report->damaged);
+    json_member_number(out, "damaged", (int64_t)report->damaged);
     json_write_object_end(out);
     json_write_line_end(out);
 }

@@ -13,14 +13,9 @@
  */
 #include "cli/replay/replay_modes.h"
 #include "cli/replay/replay_side.h"
+#include "io/text/json_member.h"
 
 #include <string.h>
-
-static void replay_gate_write_text(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
 
 static void write_id(struct json_writer *out, const struct replay_call *call)
 {
@@ -73,15 +68,13 @@ static void write_call(void *context, const struct replay_call *call,
                               : tg_axis_name(tg_axes_binding(&answer->axes));
     json_write_object(out);
     replay_write_decision(out, &answer->decision);
-    json_write_key(out, "t");
-    json_write_integer(out, at);
+    json_member_number(out, "t", at);
     write_id(out, call);
     if (answer->reason != TG_REASON_NONE)
-        replay_gate_write_text(out, "reason", tg_reason_name(answer->reason));
+        json_member_text(out, "reason", tg_reason_name(answer->reason));
     if (binding != NULL)
-        replay_gate_write_text(out, "binding_axis", binding);
-    json_write_key(out, "policy_denied");
-    json_write_bool(out, answer->policy_denied);
+        json_member_text(out, "binding_axis", binding);
+    json_member_flag(out, "policy_denied", answer->policy_denied);
     write_would_deny(out, answer->would_deny);
     write_axes(out, &answer->axes);
     json_write_object_end(out);
@@ -95,14 +88,10 @@ static void write_limits(struct json_writer *out, tg_ms t, const struct tg_gate_
     for (int p = 0; p < TG_PRIORITY_COUNT; p++)
         queued += stats->queued[p];
     json_write_object(out);
-    json_write_key(out, "t");
-    json_write_integer(out, t);
-    json_write_key(out, "concurrency_limit");
-    json_write_integer(out, stats->limit);
-    json_write_key(out, "in_flight");
-    json_write_integer(out, stats->in_flight);
-    json_write_key(out, "queued");
-    json_write_integer(out, queued);
+    json_member_number(out, "t", t);
+    json_member_number(out, "concurrency_limit", stats->limit);
+    json_member_number(out, "in_flight", stats->in_flight);
+    json_member_number(out, "queued", queued);
     json_write_object_end(out);
     json_write_line_end(out);
 }

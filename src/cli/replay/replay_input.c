@@ -13,6 +13,7 @@
 
 #include "cli/common/output.h"
 #include "io/posix/clock.h"
+#include "io/text/json_member.h"
 
 /* Output is sent when there is this much of it. */
 #define OUTPUT_BYTES ((size_t)64 << 10)
@@ -157,14 +158,9 @@ int replay_input_finish(struct replay_input *input)
 
 void replay_write_decision(struct json_writer *out, const struct tg_decision *decision)
 {
-    json_write_key(out, "allowed");
-    json_write_bool(out, decision->allowed);
-    json_write_key(out, "limit");
-    json_write_integer(out, decision->limit);
-    json_write_key(out, "remaining");
-    json_write_integer(out, decision->remaining);
-    json_write_key(out, "reset_at");
-    json_write_integer(out, decision->reset_at);
-    json_write_key(out, "retry_after");
-    json_write_integer(out, decision->retry_after_ms);
+    json_member_flag(out, "allowed", decision->allowed);
+    json_member_number(out, "limit", decision->limit);
+    json_member_number(out, "remaining", decision->remaining);
+    json_member_number(out, "reset_at", decision->reset_at);
+    json_member_number(out, "retry_after", decision->retry_after_ms);
 }

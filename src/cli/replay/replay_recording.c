@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "cli/replay/recording_side.h"
+#include "io/text/json_member.h"
 #include "lib/core/array.h"
 
 /* X(word, what it means) */
@@ -57,16 +58,14 @@ static void put_text(struct json_writer *out, const char *key, const char *text)
 {
     if (text == NULL)
         return;
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
+    json_member_text(out, key, text);
 }
 
 static void put_number(struct json_writer *out, const char *key, int64_t number)
 {
     if (number < 0)
         return;
-    json_write_key(out, key);
-    json_write_integer(out, number);
+    json_member_number(out, key, number);
 }
 
 static void put_outcome(struct json_writer *out, const char *key,
@@ -116,8 +115,7 @@ static void write_call(void *context, const struct recorded_call *call,
     put_text(out, "tenant", call->tenant);
     put_text(out, "decision", verdict->replayed);
     put_text(out, "recorded", verdict->recorded);
-    json_write_key(out, "same");
-    json_write_bool(out, !verdict->differs);
+    json_member_flag(out, "same", !verdict->differs);
     if (verdict->differs)
         put_difference(out, &verdict->first);
     json_write_object_end(out);
@@ -141,12 +139,10 @@ static void write_summary(const struct summary *summary, const struct recording_
     put_number(out, "different", (int64_t)(summary->calls - summary->same));
     put_number(out, "missing", (int64_t)recording->missing);
     put_number(out, "cut_lines", (int64_t)recording->cut);
-    json_write_key(out, "ended");
-    json_write_bool(out, recording->ended);
+    json_member_flag(out, "ended", recording->ended);
     put_number(out, "unrecorded", (int64_t)recording->unrecorded);
     put_number(out, "reloads", (int64_t)side->reloads);
-    json_write_key(out, "configuration_in_force");
-    json_write_bool(out, side->config_is_its);
+    json_member_flag(out, "configuration_in_force", side->config_is_its);
     json_write_key(out, "causes");
     json_write_object(out);
     for (int i = 0; i < N_CAUSES; i++)

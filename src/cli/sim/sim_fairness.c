@@ -8,6 +8,7 @@
 
 #include "cli/common/output.h"
 #include "cli/sim/sim_scenario.h"
+#include "io/text/json_member.h"
 #include "lab/scenario/limit_use.h"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -77,10 +78,8 @@ static void write_mix(struct json_writer *out, const struct fairness_mix *mix,
                       const struct scenario_law *law, const struct fairness_result *result)
 {
     json_write_object(out);
-    json_write_key(out, "scenario");
-    json_write_string(out, mix->name, strlen(mix->name));
-    json_write_key(out, "law");
-    json_write_string(out, law->name, strlen(law->name));
+    json_member_text(out, "scenario", mix->name);
+    json_member_text(out, "law", law->name);
     sim_scenario_write_figure(out, "slot_time_used", &result->used);
     if (mix->jain) {
         sim_scenario_write_figure(out, "jain_by_work", &result->jain_work);
@@ -90,8 +89,7 @@ static void write_mix(struct json_writer *out, const struct fairness_mix *mix,
     json_write_array(out);
     for (size_t i = 0; i < mix->n; i++) {
         json_write_object(out);
-        json_write_key(out, "flow");
-        json_write_string(out, mix->flows[i].name, strlen(mix->flows[i].name));
+        json_member_text(out, "flow", mix->flows[i].name);
         sim_scenario_write_figure(out, "admitted", &result->flows[i].admitted);
         sim_scenario_write_figure(out, "slot_time", &result->flows[i].share);
         sim_scenario_write_figure(out, "mean_wait_ms", &result->flows[i].wait_ms);
@@ -105,10 +103,8 @@ static void begin_rows(struct json_writer *out, const struct sim_fairness_asked 
 {
     json_writer_init(out);
     json_write_object(out);
-    json_write_key(out, "seed");
-    json_write_integer(out, (int64_t)asked->seed);
-    json_write_key(out, "seeds");
-    json_write_integer(out, (int64_t)asked->seeds);
+    json_member_number(out, "seed", (int64_t)asked->seed);
+    json_member_number(out, "seeds", (int64_t)asked->seeds);
     json_write_key(out, "rows");
     json_write_array(out);
 }
@@ -206,17 +202,11 @@ static void print_use(const struct limit_use *use)
 static void write_use(struct json_writer *out, const struct limit_use *use)
 {
     json_write_object(out);
-    json_write_key(out, "scenario");
-    json_write_string(out, SIM_LIMIT_USE, strlen(SIM_LIMIT_USE));
-    json_write_key(out, "limiter");
-    json_write_string(out, tg_strategy_name(use->strategy),
-                      strlen(tg_strategy_name(use->strategy)));
-    json_write_key(out, "used_part");
-    json_write_double(out, use->used_part);
-    json_write_key(out, "call_s");
-    json_write_double(out, use->hold_s);
-    json_write_key(out, "capacity");
-    json_write_integer(out, use->capacity);
+    json_member_text(out, "scenario", SIM_LIMIT_USE);
+    json_member_text(out, "limiter", tg_strategy_name(use->strategy));
+    json_member_real(out, "used_part", use->used_part);
+    json_member_real(out, "call_s", use->hold_s);
+    json_member_number(out, "capacity", use->capacity);
     sim_scenario_write_figure(out, "use", &use->use);
     sim_scenario_write_figure(out, "most_over_capacities", &use->most_over);
     sim_scenario_write_figure(out, "most_over_promise_capacities", &use->most_over_charge);

@@ -14,28 +14,11 @@
 #include <string.h>
 
 #include "cli/sim/sim_run.h"
+#include "io/text/json_member.h"
 #include "io/text/json_write.h"
 
 /* Lines are sent when there are this many bytes of them. */
 #define RESULTS_BYTES ((size_t)1 << 18)
-
-static void write_integer(struct json_writer *out, const char *key, int64_t value)
-{
-    json_write_key(out, key);
-    json_write_integer(out, value);
-}
-
-static void write_double(struct json_writer *out, const char *key, double value)
-{
-    json_write_key(out, key);
-    json_write_double(out, value);
-}
-
-static void sim_json_write_text(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
 
 /* "ttft" gives ttft_mean_ms, ttft_p50_ms, ... */
 static void write_times(struct json_writer *out, const char *name,
@@ -53,7 +36,7 @@ static void write_times(struct json_writer *out, const char *name,
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         snprintf(key, sizeof key, "%s_%s_ms", name, parts[i].what);
-        write_double(out, key, parts[i].ms);
+        json_member_real(out, key, parts[i].ms);
     }
 }
 
@@ -62,48 +45,48 @@ static void write_times(struct json_writer *out, const char *name,
 /* What the cluster and each instance have. */
 static void write_summary(struct json_writer *out, const struct cluster_summary *summary)
 {
-    write_integer(out, "completed_requests", summary->status[CLUSTER_COMPLETED]);
-    write_integer(out, "still_queued", summary->status[CLUSTER_QUEUED]);
-    write_integer(out, "still_running", summary->status[CLUSTER_RUNNING]);
-    write_integer(out, "injected_requests", summary->injected);
-    write_integer(out, "total_input_tokens", summary->input_tokens);
-    write_integer(out, "total_output_tokens", summary->output_tokens);
-    write_double(out, "vllm_estimated_duration_s", (double)summary->duration_us / 1e6);
-    write_double(out, "responses_per_sec", summary->responses_per_s);
-    write_double(out, "tokens_per_sec", summary->tokens_per_s);
+    json_member_number(out, "completed_requests", summary->status[CLUSTER_COMPLETED]);
+    json_member_number(out, "still_queued", summary->status[CLUSTER_QUEUED]);
+    json_member_number(out, "still_running", summary->status[CLUSTER_RUNNING]);
+    json_member_number(out, "injected_requests", summary->injected);
+    json_member_number(out, "total_input_tokens", summary->input_tokens);
+    json_member_number(out, "total_output_tokens", summary->output_tokens);
+    json_member_real(out, "vllm_estimated_duration_s", (double)summary->duration_us / 1e6);
+    json_member_real(out, "responses_per_sec", summary->responses_per_s);
+    json_member_real(out, "tokens_per_sec", summary->tokens_per_s);
     write_times(out, "e2e", &summary->e2e);
     write_times(out, "ttft", &summary->ttft);
     write_times(out, "itl", &summary->itl);
     write_times(out, "scheduling_delay", &summary->scheduling);
-    write_integer(out, "kv_allocation_failures", summary->allocation_failures);
-    write_integer(out, "preemption_count", summary->preemptions);
-    write_double(out, "cache_hit_rate", summary->cache_hit_rate);
-    write_integer(out, "dropped_unservable", summary->status[CLUSTER_DROPPED]);
-    write_integer(out, "length_capped_requests", summary->length_capped);
-    write_integer(out, "timed_out_requests", summary->status[CLUSTER_TIMED_OUT]);
+    json_member_number(out, "kv_allocation_failures", summary->allocation_failures);
+    json_member_number(out, "preemption_count", summary->preemptions);
+    json_member_real(out, "cache_hit_rate", summary->cache_hit_rate);
+    json_member_number(out, "dropped_unservable", summary->status[CLUSTER_DROPPED]);
+    json_member_number(out, "length_capped_requests", summary->length_capped);
+    json_member_number(out, "timed_out_requests", summary->status[CLUSTER_TIMED_OUT]);
 }
 
 static void write_counts(struct json_writer *out, const struct sim_run *run)
 {
     const int64_t *status = run->result.all.status;
 
-    write_integer(out, "rejected_requests", status[CLUSTER_REJECTED]);
-    write_integer(out, "routing_rejections", status[CLUSTER_ROUTING_REJECTED]);
-    write_integer(out, "gateway_queue_depth", status[CLUSTER_GATEWAY_QUEUED]);
-    write_integer(out, "gateway_queue_shed", status[CLUSTER_GATEWAY_SHED]);
-    write_integer(out, "gateway_queue_rejected", status[CLUSTER_GATEWAY_REJECTED]);
-    write_integer(out, "gateway_evicted", status[CLUSTER_GATEWAY_EVICTED]);
-    write_integer(out, "gateway_expired", status[CLUSTER_GATEWAY_EXPIRED]);
-    write_integer(out, "in_pipeline", status[CLUSTER_IN_PIPELINE]);
-    write_integer(out, "not_arrived", status[CLUSTER_NOT_ARRIVED]);
-    write_integer(out, "refusals", run->result.refusals);
-    write_integer(out, "priority_inversions", run->result.priority_inversions);
-    write_integer(out, "hol_blocking_events", run->result.blocking_events);
-    write_integer(out, "good_requests", run->result.all.good);
-    write_double(out, "goodput_rps", run->result.all.goodput_per_s);
-    write_double(out, "jain_fairness_index", run->result.jain);
-    write_integer(out, "kv_blocks", run->result.kv_blocks);
-    write_integer(out, "max_model_len", run->result.max_model_tokens);
+    json_member_number(out, "rejected_requests", status[CLUSTER_REJECTED]);
+    json_member_number(out, "routing_rejections", status[CLUSTER_ROUTING_REJECTED]);
+    json_member_number(out, "gateway_queue_depth", status[CLUSTER_GATEWAY_QUEUED]);
+    json_member_number(out, "gateway_queue_shed", status[CLUSTER_GATEWAY_SHED]);
+    json_member_number(out, "gateway_queue_rejected", status[CLUSTER_GATEWAY_REJECTED]);
+    json_member_number(out, "gateway_evicted", status[CLUSTER_GATEWAY_EVICTED]);
+    json_member_number(out, "gateway_expired", status[CLUSTER_GATEWAY_EXPIRED]);
+    json_member_number(out, "in_pipeline", status[CLUSTER_IN_PIPELINE]);
+    json_member_number(out, "not_arrived", status[CLUSTER_NOT_ARRIVED]);
+    json_member_number(out, "refusals", run->result.refusals);
+    json_member_number(out, "priority_inversions", run->result.priority_inversions);
+    json_member_number(out, "hol_blocking_events", run->result.blocking_events);
+    json_member_number(out, "good_requests", run->result.all.good);
+    json_member_real(out, "goodput_rps", run->result.all.goodput_per_s);
+    json_member_real(out, "jain_fairness_index", run->result.jain);
+    json_member_number(out, "kv_blocks", run->result.kv_blocks);
+    json_member_number(out, "max_model_len", run->result.max_model_tokens);
 }
 
 static void write_reasons(struct json_writer *out, const char *key,
@@ -113,7 +96,7 @@ static void write_reasons(struct json_writer *out, const char *key,
     json_write_object(out);
     for (size_t i = 0; i < reasons->n; i++)
         if (counts[i] > 0)
-            write_integer(out, reasons->names[i], counts[i]);
+            json_member_number(out, reasons->names[i], counts[i]);
     json_write_object_end(out);
 }
 
@@ -126,12 +109,12 @@ static const char *class_name(const struct cluster_class *class)
 static void write_class(struct json_writer *out, const struct cluster_class *class,
                         const struct cluster_class_summary *summary)
 {
-    write_integer(out, "priority", class->priority);
-    write_integer(out, "arrived", summary->arrived);
-    write_integer(out, "rejected", summary->rejected);
-    write_integer(out, "shed", summary->shed);
-    write_integer(out, "completed", summary->completed);
-    write_integer(out, "good", summary->good);
+    json_member_number(out, "priority", class->priority);
+    json_member_number(out, "arrived", summary->arrived);
+    json_member_number(out, "rejected", summary->rejected);
+    json_member_number(out, "shed", summary->shed);
+    json_member_number(out, "completed", summary->completed);
+    json_member_number(out, "good", summary->good);
     write_times(out, "e2e", &summary->e2e);
     write_times(out, "ttft", &summary->ttft);
     write_times(out, "itl", &summary->itl);
@@ -145,7 +128,7 @@ static void write_classes(struct json_writer *out, const struct sim_run *run)
         if (run->result.classes[i].arrived == 0)
             continue;
         json_write_object(out);
-        sim_json_write_text(out, "slo_class", class_name(&run->config.classes[i]));
+        json_member_text(out, "slo_class", class_name(&run->config.classes[i]));
         write_class(out, &run->config.classes[i], &run->result.classes[i]);
         json_write_object_end(out);
     }
@@ -167,7 +150,7 @@ static void write_rejected_by_class(struct json_writer *out, const struct sim_ru
                 first = first && j >= i;
             }
         if (first && rejected > 0)
-            write_integer(out, class_name(&config->classes[i]), rejected);
+            json_member_number(out, class_name(&config->classes[i]), rejected);
     }
     json_write_object_end(out);
 }
@@ -181,11 +164,11 @@ static void write_tenants(struct json_writer *out, const struct sim_run *run)
         if (tenant->arrived == 0)
             continue;
         json_write_object(out);
-        sim_json_write_text(out, "tenant", run->workload->load.tenants.texts[i]);
-        write_integer(out, "arrived", tenant->arrived);
-        write_integer(out, "rejected", tenant->rejected);
-        write_integer(out, "completed", tenant->completed);
-        write_integer(out, "output_tokens", tenant->output_tokens);
+        json_member_text(out, "tenant", run->workload->load.tenants.texts[i]);
+        json_member_number(out, "arrived", tenant->arrived);
+        json_member_number(out, "rejected", tenant->rejected);
+        json_member_number(out, "completed", tenant->completed);
+        json_member_number(out, "output_tokens", tenant->output_tokens);
         json_write_object_end(out);
     }
     json_write_array_end(out);
@@ -200,7 +183,7 @@ static void write_instances(struct json_writer *out, const struct sim_run *run)
     for (size_t i = 0; i < run->result.n_instances; i++) {
         snprintf(name, sizeof name, "instance_%zu", i);
         json_write_object(out);
-        sim_json_write_text(out, "instance_id", name);
+        json_member_text(out, "instance_id", name);
         write_summary(out, &run->result.instances[i]);
         json_write_object_end(out);
     }
@@ -227,22 +210,22 @@ static int64_t *count_spans(const struct sim_run *run, const struct sim_reasons 
 
 static void write_point(struct json_writer *out, const struct cluster_point *point)
 {
-    write_integer(out, "arrived", point->arrived);
-    write_integer(out, "admitted", point->admitted);
-    write_integer(out, "rejected", point->rejected);
-    write_integer(out, "completed", point->completed);
-    write_integer(out, "timed_out", point->timed_out);
-    write_integer(out, "output_tokens", point->output_tokens);
+    json_member_number(out, "arrived", point->arrived);
+    json_member_number(out, "admitted", point->admitted);
+    json_member_number(out, "rejected", point->rejected);
+    json_member_number(out, "completed", point->completed);
+    json_member_number(out, "timed_out", point->timed_out);
+    json_member_number(out, "output_tokens", point->output_tokens);
     json_write_key(out, "ttft_mean_ms");
     if (point->ttft_n > 0)
         json_write_double(out, (double)point->ttft_us / (double)point->ttft_n / 1000);
     else
         json_write_null(out);
-    write_integer(out, "gateway_depth", point->gateway_depth);
-    write_integer(out, "queued", point->queued);
-    write_integer(out, "running", point->running);
-    write_double(out, "kv_used", point->kv_used);
-    write_double(out, "gate_limit", point->gate_limit);
+    json_member_number(out, "gateway_depth", point->gateway_depth);
+    json_member_number(out, "queued", point->queued);
+    json_member_number(out, "running", point->running);
+    json_member_real(out, "kv_used", point->kv_used);
+    json_member_real(out, "gate_limit", point->gate_limit);
 }
 
 static void write_series(struct json_writer *out, const struct sim_run *run,
@@ -253,12 +236,12 @@ static void write_series(struct json_writer *out, const struct sim_run *run,
 
     if (counts == NULL)
         out->text.failed = true;
-    write_double(out, "series_s", (double)result->series_us / 1e6);
+    json_member_real(out, "series_s", (double)result->series_us / 1e6);
     json_write_key(out, "series");
     json_write_array(out);
     for (size_t i = 0; i < result->n_series && counts != NULL; i++) {
         json_write_object(out);
-        write_double(out, "t_s", (double)((int64_t)i * result->series_us) / 1e6);
+        json_member_real(out, "t_s", (double)((int64_t)i * result->series_us) / 1e6);
         write_point(out, &result->series[i]);
         write_reasons(out, "rejected_by_reason", reasons, counts + i * reasons->n);
         json_write_object_end(out);
@@ -269,9 +252,9 @@ static void write_series(struct json_writer *out, const struct sim_run *run,
 
 void sim_write_numbers(struct json_writer *out, const struct sim_run *run)
 {
-    sim_json_write_text(out, "admission_policy", sim_admission_name(&run->config));
-    write_integer(out, "seed", (int64_t)run->config.seed);
-    write_integer(out, "num_requests", run->result.all.num_requests);
+    json_member_text(out, "admission_policy", sim_admission_name(&run->config));
+    json_member_number(out, "seed", (int64_t)run->config.seed);
+    json_member_number(out, "num_requests", run->result.all.num_requests);
     write_counts(out, run);
     write_summary(out, &run->result.all);
 }
@@ -282,7 +265,7 @@ void sim_write_json(struct json_writer *out, const struct sim_run *run)
 
     sim_reasons_count(run, &reasons);
     json_write_object(out);
-    sim_json_write_text(out, "instance_id", "cluster");
+    json_member_text(out, "instance_id", "cluster");
     sim_write_numbers(out, run);
     write_reasons(out, "rejected_by_reason", &reasons, reasons.counts);
     write_classes(out, run);
@@ -326,23 +309,23 @@ static void write_request(struct json_writer *out, const struct sim_run *run, si
 
     cluster_outcome_reason(&run->config, request, outcome, reason, sizeof reason);
     json_write_object(out);
-    sim_json_write_text(out, "id", workload_id(run->workload, i, id));
-    write_integer(out, "arrival_us", request->arrival_us);
-    sim_json_write_text(out, "slo_class", run->config.classes[request->slo_class].name);
-    sim_json_write_text(out, "tenant", run->workload->load.tenants.texts[request->tenant]);
+    json_member_text(out, "id", workload_id(run->workload, i, id));
+    json_member_number(out, "arrival_us", request->arrival_us);
+    json_member_text(out, "slo_class", run->config.classes[request->slo_class].name);
+    json_member_text(out, "tenant", run->workload->load.tenants.texts[request->tenant]);
     json_write_key(out, "admitted");
     if (outcome->decided_us < 0)
         json_write_null(out);
     else
         json_write_bool(out, outcome->status != CLUSTER_REJECTED);
-    sim_json_write_text(out, "reason", reason);
+    json_member_text(out, "reason", reason);
     write_instance(out, outcome->instance);
     write_ms(out, "ttft_ms", outcome->ttft_us);
     write_ms(out, "e2e_ms", outcome->e2e_us);
     write_ms(out, "scheduling_delay_ms", outcome->scheduling_us);
-    sim_json_write_text(out, "status", cluster_status_name((enum cluster_status)outcome->status));
+    json_member_text(out, "status", cluster_status_name((enum cluster_status)outcome->status));
     if (run->config.retry.max_attempts > 1)
-        write_integer(out, "attempts", outcome->attempts);
+        json_member_number(out, "attempts", outcome->attempts);
     if (run->config.flow.on || run->config.admission == CLUSTER_GATE)
         write_ms(out, "gateway_queue_delay_ms", outcome->gateway_us);
     json_write_object_end(out);

@@ -16,6 +16,7 @@
 #include "cli/common/replace_file.h"
 #include "cli/sim/sim_effect.h"
 #include "cli/sim/sim_many.h"
+#include "io/text/json_member.h"
 #include "lab/workload/workload_yaml.h"
 
 /* ---- Rows of a sweep ------------------------------------------------------------------------- */
@@ -311,8 +312,7 @@ static void begin_json(struct sim_many *many)
     json_write_object(&many->out);
     if (many->option >= 0) {
         const char *name = sim_option_name(many->option) + 2;
-        json_write_key(&many->out, "sweep");
-        json_write_string(&many->out, name, strlen(name));
+        json_member_text(&many->out, "sweep", name);
     }
     json_write_key(&many->out, "rows");
     json_write_array(&many->out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/sim/sim_scenario.h"
+#include "io/text/json_member.h"
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
@@ -80,10 +81,8 @@ void sim_scenario_write_figure(struct json_writer *out, const char *key,
 static void write_cell(struct json_writer *out, const struct scenario_cell *cell)
 {
     json_write_object(out);
-    json_write_key(out, "scenario");
-    json_write_string(out, cell->scenario->name, strlen(cell->scenario->name));
-    json_write_key(out, "law");
-    json_write_string(out, cell->law->name, strlen(cell->law->name));
+    json_member_text(out, "scenario", cell->scenario->name);
+    json_member_text(out, "law", cell->law->name);
     sim_scenario_write_figure(out, "goodput", &cell->goodput);
     sim_scenario_write_figure(out, "goodput_of_nominal", &cell->nominal);
     sim_scenario_write_figure(out, "false_rejects", &cell->false_rejects);
@@ -96,8 +95,7 @@ static void write_cell(struct json_writer *out, const struct scenario_cell *cell
             sim_scenario_write_figure(out, tg_priority_name((enum tg_priority)i), &cell->served[i]);
         json_write_object_end(out);
     }
-    json_write_key(out, "events");
-    json_write_integer(out, cell->events);
+    json_member_number(out, "events", cell->events);
     json_write_object_end(out);
 }
 
@@ -105,13 +103,10 @@ void sim_scenario_write_json(struct json_writer *out, const struct scenario_tabl
                              const struct scenario_cell *cells)
 {
     json_write_object(out);
-    json_write_key(out, "seed");
-    json_write_integer(out, (int64_t)table->seed);
-    json_write_key(out, "seeds");
-    json_write_integer(out, (int64_t)table->seeds);
+    json_member_number(out, "seed", (int64_t)table->seed);
+    json_member_number(out, "seeds", (int64_t)table->seeds);
     write_figure(out, "deadline_ms", table->options.deadline_ms);
-    json_write_key(out, "deadline_told");
-    json_write_bool(out, table->options.tell_deadline);
+    json_member_flag(out, "deadline_told", table->options.tell_deadline);
     write_figure(out, "scale_capacity",
                  table->options.scale_capacity > 0 ? table->options.scale_capacity : 1);
     write_figure(out, "scale_time", table->options.scale_time > 0 ? table->options.scale_time : 1);

@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "io/text/json_member.h"
 #include "lab/mock/mock_internal.h"
 #include "lab/mock/mock_strict.h"
 
@@ -291,12 +292,6 @@ static void mock_exchange_write_text(struct json_writer *line, const char *key, 
     json_write_string(line, text.at, text.n);
 }
 
-static void write_number(struct json_writer *line, const char *key, int64_t number)
-{
-    json_write_key(line, key);
-    json_write_integer(line, number);
-}
-
 static bool is_credential(struct slice name)
 {
     return slice_equal(name, SLICE("authorization")) || slice_equal(name, SLICE("x-api-key")) ||
@@ -373,30 +368,29 @@ struct slice mock_describe(struct mock_exchange *x, enum http_why why)
 
     json_writer_clear(line);
     json_write_object(line);
-    write_number(line, "id", (int64_t)x->number);
+    json_member_number(line, "id", (int64_t)x->number);
     mock_exchange_write_text(line, "method", x->in->head.method);
     mock_exchange_write_text(line, "path", x->in->head.target);
-    write_number(line, "key", key_number(mock->options.keys, x->key));
+    json_member_number(line, "key", key_number(mock->options.keys, x->key));
     write_headers(line, &x->in->head);
-    write_number(line, "body_bytes", (int64_t)x->body_bytes);
+    json_member_number(line, "body_bytes", (int64_t)x->body_bytes);
     write_hash(line, "body_sha256", (struct slice){x->body, x->body_bytes});
     mock_exchange_write_text(line, "model", slice_of(x->ask.model));
-    json_write_key(line, "stream");
-    json_write_bool(line, x->ask.stream);
-    write_number(line, "rule", x->rule < x->script->n_rules ? (int64_t)x->rule + 1 : 0);
-    write_number(line, "status", x->status);
+    json_member_flag(line, "stream", x->ask.stream);
+    json_member_number(line, "rule", x->rule < x->script->n_rules ? (int64_t)x->rule + 1 : 0);
+    json_member_number(line, "status", x->status);
     mock_exchange_write_text(line, "ended", slice_of(ending(x, why)));
     mock_exchange_write_text(line, "phase", slice_of(phase(x)));
     mock_exchange_write_text(line, "why", slice_of(http_why_text(why)));
-    write_number(line, "events", x->event);
-    write_number(line, "sent_bytes", x->sent_bytes);
-    write_number(line, "begun_ms", x->begun_at - mock->started_at);
+    json_member_number(line, "events", x->event);
+    json_member_number(line, "sent_bytes", x->sent_bytes);
+    json_member_number(line, "begun_ms", x->begun_at - mock->started_at);
     json_write_key(line, "first_byte_ms");
     if (x->status != 0)
         json_write_integer(line, x->first_byte_at - mock->started_at);
     else
         json_write_null(line);
-    write_number(line, "ended_ms", net_loop_now(x->worker->loop) - mock->started_at);
+    json_member_number(line, "ended_ms", net_loop_now(x->worker->loop) - mock->started_at);
     json_write_object_end(line);
     return (struct slice){line->text.bytes, line->text.failed ? 0 : line->text.size};
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "server/admin/admin_body_internal.h"
 #include "server/admin/admin_change.h"
 #include "server/admin/admin_internal.h"
@@ -297,7 +298,6 @@ void admin_key_apply(struct admin_change *change)
     json_write_object(&change->reply);
     json_member_text(&change->reply, "provider", change->tenant);
     json_member_text(&change->reply, "name", change->name);
-    json_write_key(&change->reply, "disabled");
-    json_write_bool(&change->reply, disabled);
+    json_member_flag(&change->reply, "disabled", disabled);
     json_write_object_end(&change->reply);
 }

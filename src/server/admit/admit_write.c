@@ -4,6 +4,7 @@
  * out: an allow has no reason, a refusal no lease.
  */
 #include "server/admit/admit_write.h"
+#include "io/text/json_member.h"
 
 #include <string.h>
 
@@ -14,20 +15,13 @@ static void admit_write_put_text(struct json_writer *out, const char *key, const
     json_write_string(out, text, n);
 }
 
-static void admit_write_put_number(struct json_writer *out, const char *key, int64_t number)
-{
-    json_write_key(out, key);
-    json_write_integer(out, number);
-}
-
 static void put_decision(struct json_writer *out, const struct tg_decision *decision)
 {
-    json_write_key(out, "allowed");
-    json_write_bool(out, decision->allowed);
-    admit_write_put_number(out, "limit", decision->limit);
-    admit_write_put_number(out, "remaining", decision->remaining);
-    admit_write_put_number(out, "reset_at_ms", decision->reset_at);
-    admit_write_put_number(out, "retry_after_ms", decision->retry_after_ms);
+    json_member_flag(out, "allowed", decision->allowed);
+    json_member_number(out, "limit", decision->limit);
+    json_member_number(out, "remaining", decision->remaining);
+    json_member_number(out, "reset_at_ms", decision->reset_at);
+    json_member_number(out, "retry_after_ms", decision->retry_after_ms);
 }
 
 static void put_axes(struct json_writer *out, const struct tg_axes *axes)
@@ -52,10 +46,10 @@ static void put_limit(struct json_writer *out, const struct report_limit *limit)
     admit_write_put_text(out, "of", limit->of, strlen(limit->of));
     if (limit->rule[0] != 0)
         admit_write_put_text(out, "rule", limit->rule, strlen(limit->rule));
-    admit_write_put_number(out, "limit", limit->size);
-    admit_write_put_number(out, "remaining", limit->left);
-    admit_write_put_number(out, "reset_at_ms", limit->reset_at);
-    admit_write_put_number(out, "retry_after_ms", limit->retry_after_ms);
+    json_member_number(out, "limit", limit->size);
+    json_member_number(out, "remaining", limit->left);
+    json_member_number(out, "reset_at_ms", limit->reset_at);
+    json_member_number(out, "retry_after_ms", limit->retry_after_ms);
     json_write_object_end(out);
 }
 
@@ -83,12 +77,11 @@ void admit_write_reply(struct json_writer *out, const struct admit_reply *reply)
                              strlen(tg_axis_name(reply->binding_axis)));
     if (reply->limit.of[0] != 0)
         put_limit(out, &reply->limit);
-    json_write_key(out, "policy_denied");
-    json_write_bool(out, reply->policy_denied);
+    json_member_flag(out, "policy_denied", reply->policy_denied);
     put_axes(out, &reply->axes);
     if (reply->lease_bytes > 0) {
         admit_write_put_text(out, "lease_id", reply->lease, reply->lease_bytes);
-        admit_write_put_number(out, "lease_expires_at_ms", reply->lease_expires_at);
+        json_member_number(out, "lease_expires_at_ms", reply->lease_expires_at);
     }
     if (reply->would_deny != 0)
         put_would_deny(out, reply->would_deny);
@@ -98,8 +91,7 @@ void admit_write_reply(struct json_writer *out, const struct admit_reply *reply)
 void admit_write_release(struct json_writer *out, bool found)
 {
     json_write_object(out);
-    json_write_key(out, "found");
-    json_write_bool(out, found);
+    json_member_flag(out, "found", found);
     json_write_object_end(out);
 }
 
@@ -120,6 +112,6 @@ void admit_write_heartbeat(struct json_writer *out, const struct slice *leases, 
     json_write_object(out);
     put_ids(out, "live_ids", leases, live, n, true);
     put_ids(out, "reclaimed_ids", leases, live, n, false);
-    admit_write_put_number(out, "next_deadline_ms", next_deadline);
+    json_member_number(out, "next_deadline_ms", next_deadline);
     json_write_object_end(out);
 }

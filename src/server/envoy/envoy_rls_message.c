@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "server/envoy/envoy_rls_metadata.h"
 
 /* ---- reading ---- */
@@ -310,16 +311,14 @@ static void write_code(struct json_writer *out, const char *key, enum envoy_rls_
 {
     const char *name = code == ENVOY_RLS_OVER_LIMIT ? "OVER_LIMIT" : "OK";
 
-    json_write_key(out, key);
-    json_write_string(out, name, strlen(name));
+    json_member_text(out, key, name);
 }
 
 static void write_number(struct json_writer *out, const char *key, int64_t number)
 {
     if (number == 0)
         return;
-    json_write_key(out, key);
-    json_write_integer(out, number);
+    json_member_number(out, key, number);
 }
 
 static void envoy_rls_message_write_text(struct json_writer *out, const char *key,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "lib/core/num.h"
 #include "server/explain/explain_internal.h"
 #include "server/upstream/route_way.h"
@@ -41,11 +42,9 @@ static bool make_body(struct explanation *of)
     memset(text, 'a', (size_t)of->asked.prompt_bytes);
     json_writer_init(&out);
     json_write_object(&out);
-    json_write_key(&out, "model");
-    json_write_string(&out, of->asked.model, strlen(of->asked.model));
+    json_member_text(&out, "model", of->asked.model);
     if (of->asked.max_tokens >= 0) {
-        json_write_key(&out, "max_tokens");
-        json_write_integer(&out, of->asked.max_tokens);
+        json_member_number(&out, "max_tokens", of->asked.max_tokens);
     }
     json_write_key(&out, "messages");
     json_write_array(&out);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "io/text/json_read.h"
 #include "io/text/json_write.h"
 #include "lib/core/array.h"
@@ -163,12 +164,6 @@ static void report_answered(struct redis_ask *ask, const struct redisReply *repl
     }
 }
 
-static void fleet_put_member(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
-
 static void send_report(struct fleet *fleet, tg_ms now)
 {
     bool regressed = fleet->state == FLEET_REGRESSED && fleet->seen != FLEET_SAW_FLAGGED;
@@ -181,17 +176,14 @@ static void send_report(struct fleet *fleet, tg_ms now)
         return;
     json_writer_init(&out);
     json_write_object(&out);
-    fleet_put_member(&out, "name", fleet->name);
-    fleet_put_member(&out, "program", fleet->program);
-    fleet_put_member(&out, "state", fleet_state_name(fleet->state));
-    fleet_put_member(&out, "epoch", fleet->mark.epoch);
-    json_write_key(&out, "version");
-    json_write_integer(&out, fleet->mark.version);
-    json_write_key(&out, "since");
-    json_write_integer(&out, fleet->since);
-    fleet_put_member(&out, "problem", fleet->problem);
-    json_write_key(&out, "answers");
-    json_write_bool(&out, true);
+    json_member_text(&out, "name", fleet->name);
+    json_member_text(&out, "program", fleet->program);
+    json_member_text(&out, "state", fleet_state_name(fleet->state));
+    json_member_text(&out, "epoch", fleet->mark.epoch);
+    json_member_number(&out, "version", fleet->mark.version);
+    json_member_number(&out, "since", fleet->since);
+    json_member_text(&out, "problem", fleet->problem);
+    json_member_flag(&out, "answers", true);
     json_write_object_end(&out);
     const struct slice args[] = {slice_of(fleet->id),
                                  {out.text.bytes, out.text.size},

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "io/text/json_member.h"
 #include "io/text/json_read.h"
 #include "io/text/json_write.h"
 #include "io/text/yaml_arena.h"
@@ -92,25 +93,13 @@ static struct slice name_written(struct record_name *name)
     return (struct slice){name->bytes, name->text.n};
 }
 
-static void put_text(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
-
-static void put_number(struct json_writer *out, const char *key, int64_t number)
-{
-    json_write_key(out, key);
-    json_write_integer(out, number);
-}
-
 static void write_hash(struct json_writer *out, const char *key, const uint8_t sha256[32])
 {
     char hex[LEDGER_ADMIN_HASH_DIGITS + 1];
 
     for (size_t i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", sha256[i]);
-    put_text(out, key, hex);
+    json_member_text(out, key, hex);
 }
 
 static void write_key_row(struct record_name *name, struct json_writer *out,
@@ -121,11 +110,11 @@ static void write_key_row(struct record_name *name, struct json_writer *out,
     begin_name(name, "key");
     add_name(name, key->tenant);
     add_name(name, key->name);
-    put_text(out, "tenant", key->tenant);
-    put_text(out, "name", key->name);
+    json_member_text(out, "tenant", key->tenant);
+    json_member_text(out, "name", key->name);
     write_hash(out, "sha256", key->text != NULL ? of_no_secret : key->sha256);
-    put_number(out, "not_after", key->not_after);
-    put_number(out, "made_at", key->made_at);
+    json_member_number(out, "not_after", key->not_after);
+    json_member_number(out, "made_at", key->made_at);
     if (key->text == NULL)
         return;
     write_hash(out, "own_sha256", key->sha256);
@@ -138,13 +127,13 @@ static void write_topup(struct record_name *name, struct json_writer *out,
 {
     begin_name(name, "topup");
     add_number(name, topup->id);
-    put_number(out, "id", topup->id);
-    put_text(out, "tenant", topup->tenant);
-    put_text(out, "per", tg_per_name(topup->per));
-    put_text(out, "tz", topup->tz);
-    put_number(out, "micro_usd", topup->micro);
-    put_number(out, "made_at", topup->made_at);
-    put_number(out, "ends_at", topup->ends_at);
+    json_member_number(out, "id", topup->id);
+    json_member_text(out, "tenant", topup->tenant);
+    json_member_text(out, "per", tg_per_name(topup->per));
+    json_member_text(out, "tz", topup->tz);
+    json_member_number(out, "micro_usd", topup->micro);
+    json_member_number(out, "made_at", topup->made_at);
+    json_member_number(out, "ends_at", topup->ends_at);
 }
 
 static void write_override(struct record_name *name, struct json_writer *out,
@@ -152,16 +141,16 @@ static void write_override(struct record_name *name, struct json_writer *out,
 {
     begin_name(name, "override");
     add_number(name, override->id);
-    put_number(out, "id", override->id);
-    put_text(out, "tenant", override->tenant);
-    put_text(out, "key", override->key);
-    put_text(out, "kind", fleet_override_name(override->kind));
-    put_number(out, "micro_usd", override->micro);
-    put_text(out, "per", tg_per_name(override->per));
-    put_text(out, "tz", override->tz);
-    put_text(out, "reason", override->reason);
-    put_number(out, "made_at", override->made_at);
-    put_number(out, "ends_at", override->ends_at);
+    json_member_number(out, "id", override->id);
+    json_member_text(out, "tenant", override->tenant);
+    json_member_text(out, "key", override->key);
+    json_member_text(out, "kind", fleet_override_name(override->kind));
+    json_member_number(out, "micro_usd", override->micro);
+    json_member_text(out, "per", tg_per_name(override->per));
+    json_member_text(out, "tz", override->tz);
+    json_member_text(out, "reason", override->reason);
+    json_member_number(out, "made_at", override->made_at);
+    json_member_number(out, "ends_at", override->ends_at);
 }
 
 static void write_row(struct record_name *name, struct json_writer *out,
@@ -171,10 +160,10 @@ static void write_row(struct record_name *name, struct json_writer *out,
     case LEDGER_FLEET_TENANT:
         begin_name(name, "tenant");
         add_name(name, row->tenant.name);
-        put_text(out, "name", row->tenant.name);
+        json_member_text(out, "name", row->tenant.name);
         json_write_key(out, "text");
         json_write_string(out, row->tenant.text != NULL ? row->tenant.text : "", row->tenant.bytes);
-        put_number(out, "changed_at", row->tenant.changed_at);
+        json_member_number(out, "changed_at", row->tenant.changed_at);
         return;
     case LEDGER_FLEET_KEY:
         write_key_row(name, out, &row->key);
@@ -186,9 +175,9 @@ static void write_row(struct record_name *name, struct json_writer *out,
         begin_name(name, "disabled");
         add_name(name, row->disabled.provider);
         add_name(name, row->disabled.name);
-        put_text(out, "provider", row->disabled.provider);
-        put_text(out, "name", row->disabled.name);
-        put_number(out, "made_at", row->disabled.made_at);
+        json_member_text(out, "provider", row->disabled.provider);
+        json_member_text(out, "name", row->disabled.name);
+        json_member_number(out, "made_at", row->disabled.made_at);
         return;
     case LEDGER_FLEET_OVERRIDE:
         write_override(name, out, &row->override);

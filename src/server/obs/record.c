@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "lib/core/num.h"
 
 static void put_value(struct log_line *line, double value)
@@ -77,38 +78,24 @@ void record_line(const struct report *report, struct log_line *line)
     log_line_end(line);
 }
 
-static void put_member(struct json_writer *out, const char *key, const char *text)
-{
-    json_write_key(out, key);
-    json_write_string(out, text, strlen(text));
-}
-
 void record_first_write(const struct record_first *first, struct json_writer *out)
 {
     json_write_object(out);
-    json_write_key(out, "tollgate_recording");
-    json_write_integer(out, RECORD_VERSION);
-    put_member(out, "made_by", "serve");
-    put_member(out, "version", tg_version());
-    json_write_key(out, "t");
-    json_write_integer(out, first->now);
-    json_write_key(out, "ahead_ms");
-    json_write_integer(out, first->ahead_ms);
-    json_write_key(out, "workers");
-    json_write_integer(out, (int64_t)first->workers);
-    put_member(out, "store", first->store);
-    put_member(out, "config", first->config_hash);
-    json_write_key(out, "generation");
-    json_write_integer(out, (int64_t)first->generation);
-    json_write_key(out, "chance");
-    json_write_integer(out, (int64_t)first->chance);
+    json_member_number(out, "tollgate_recording", RECORD_VERSION);
+    json_member_text(out, "made_by", "serve");
+    json_member_text(out, "version", tg_version());
+    json_member_number(out, "t", first->now);
+    json_member_number(out, "ahead_ms", first->ahead_ms);
+    json_member_number(out, "workers", (int64_t)first->workers);
+    json_member_text(out, "store", first->store);
+    json_member_text(out, "config", first->config_hash);
+    json_member_number(out, "generation", (int64_t)first->generation);
+    json_member_number(out, "chance", (int64_t)first->chance);
     if (first->inherited) {
-        json_write_key(out, "inherited");
-        json_write_bool(out, true);
+        json_member_flag(out, "inherited", true);
     }
     if (first->policy_learned) {
-        json_write_key(out, "policy_learned");
-        json_write_bool(out, true);
+        json_member_flag(out, "policy_learned", true);
     }
     json_write_object_end(out);
     json_write_line_end(out);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/json_member.h"
 #include "lib/core/container_of.h"
 #include "lib/core/num.h"
 #include "server/dialect/client_timeout.h"
@@ -209,8 +210,7 @@ enum call_verdict call_answer_estimate(struct call *call)
 
     json_writer_init(&out);
     json_write_object(&out);
-    json_write_key(&out, "input_tokens");
-    json_write_integer(&out, estimate_prompt(&call->ask, &call->route->estimate));
+    json_member_number(&out, "input_tokens", estimate_prompt(&call->ask, &call->route->estimate));
     json_write_object_end(&out);
     if (out.text.failed) {
         refusal_of_memory(&why);

@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 
+#include "io/text/json_member.h"
 #include "server/dialect/gemini/gemini.h"
 #include "server/proxy/call_translation.h"
 
@@ -158,8 +159,7 @@ static bool write_count(struct call *call, struct slice body)
         return translation_break(&translation->translation,
                                  "The provider's reply has no count of tokens.", out);
     json_write_object(out);
-    json_write_key(out, "input_tokens");
-    json_write_integer(out, tokens);
+    json_member_number(out, "input_tokens", tokens);
     json_write_object_end(out);
     return true;
 }

@@ -1,5 +1,6 @@
 /* model_list.c - what `GET /v1/models` and `GET /v1/models/NAME` answer. See model_list.h. */
 #include "server/proxy/model_list.h"
+#include "io/text/json_member.h"
 
 #include <string.h>
 
@@ -15,22 +16,18 @@ static void write_model(const struct model_list *list, const struct config_model
     const char *owner = list->config->providers[model->provider].name;
 
     json_write_object(out);
-    json_write_key(out, "id");
-    json_write_string(out, name, strlen(name));
+    json_member_text(out, "id", name);
     if (list->api == WIRE_ANTHROPIC) {
         json_write_key(out, "type");
         json_write_string(out, "model", 5);
-        json_write_key(out, "display_name");
-        json_write_string(out, name, strlen(name));
+        json_member_text(out, "display_name", name);
         json_write_key(out, "created_at");
         json_write_string(out, "1970-01-01T00:00:00Z", 20);
     } else {
         json_write_key(out, "object");
         json_write_string(out, "model", 5);
-        json_write_key(out, "created");
-        json_write_integer(out, 0);
-        json_write_key(out, "owned_by");
-        json_write_string(out, owner, strlen(owner));
+        json_member_number(out, "created", 0);
+        json_member_text(out, "owned_by", owner);
     }
     json_write_object_end(out);
 }
@@ -54,8 +51,7 @@ void model_list_write(const struct model_list *list, struct json_writer *out)
         json_write_key(out, "object");
         json_write_string(out, "list", 4);
     } else {
-        json_write_key(out, "has_more");
-        json_write_bool(out, false);
+        json_member_flag(out, "has_more", false);
     }
     json_write_key(out, "data");
     json_write_array(out);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/text/json_member.h"
 #include "lib/core/problem.h"
 #include "server/obs/log.h"
 #include "server/obs/record.h"
@@ -67,20 +68,17 @@ void record_word(struct record_trail *trail, const char *key, const char *word)
 
 void record_number(struct record_trail *trail, const char *key, int64_t number)
 {
-    json_write_key(&trail->out, key);
-    json_write_integer(&trail->out, number);
+    json_member_number(&trail->out, key, number);
 }
 
 void record_real(struct record_trail *trail, const char *key, double number)
 {
-    json_write_key(&trail->out, key);
-    json_write_double(&trail->out, number);
+    json_member_real(&trail->out, key, number);
 }
 
 void record_flag(struct record_trail *trail, const char *key, bool flag)
 {
-    json_write_key(&trail->out, key);
-    json_write_bool(&trail->out, flag);
+    json_member_flag(&trail->out, key, flag);
 }
 
 static void record_axis(struct record_trail *trail, const char *key, const struct tg_decision *axis)
@@ -331,12 +329,10 @@ static void record_account(void *context, const struct spending_account *account
     json_write_key(out, "op");
     json_write_string(out, "spent", 5);
     if (account->tenant != NULL) {
-        json_write_key(out, "tenant");
-        json_write_string(out, account->tenant, strlen(account->tenant));
+        json_member_text(out, "tenant", account->tenant);
     }
     if (account->key != NULL) {
-        json_write_key(out, "virtual_key");
-        json_write_string(out, account->key, strlen(account->key));
+        json_member_text(out, "virtual_key", account->key);
     }
     if (account->user.size > 0) {
         json_write_key(out, "user");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "io/sign/jwt.h"
+#include "io/text/json_member.h"
 #include "io/text/json_read.h"
 #include "io/text/json_write.h"
 #include "server/obs/log.h"
@@ -138,16 +139,11 @@ static void write_claims(const struct access_fetch *fetch, int64_t now_s, struct
     const char *audience = fetch->audience;
 
     json_write_object(out);
-    json_write_key(out, "iss");
-    json_write_string(out, fetch->email, strlen(fetch->email));
-    json_write_key(out, "scope");
-    json_write_string(out, SCOPE, strlen(SCOPE));
-    json_write_key(out, "aud");
-    json_write_string(out, audience, strlen(audience));
-    json_write_key(out, "iat");
-    json_write_integer(out, now_s);
-    json_write_key(out, "exp");
-    json_write_integer(out, now_s + LIFE_S);
+    json_member_text(out, "iss", fetch->email);
+    json_member_text(out, "scope", SCOPE);
+    json_member_text(out, "aud", audience);
+    json_member_number(out, "iat", now_s);
+    json_member_number(out, "exp", now_s + LIFE_S);
     json_write_object_end(out);
 }
 
@@ -163,8 +159,7 @@ static bool write_form(const struct access_fetch *fetch, int64_t now_s, struct t
     json_write_key(&header, "typ");
     json_write_string(&header, "JWT", 3);
     if (fetch->key_id != NULL) {
-        json_write_key(&header, "kid");
-        json_write_string(&header, fetch->key_id, strlen(fetch->key_id));
+        json_member_text(&header, "kid", fetch->key_id);
     }
     json_write_object_end(&header);
     write_claims(fetch, now_s, &claims);

@@ -12,6 +12,7 @@
  */
 #include <assert.h>
 
+#include "io/text/json_member.h"
 #include "server/dialect/anthropic/anthropic.h"
 #include "server/dialect/neutral/opaque_pack.h"
 #include "server/dialect/neutral/request_write.h"
@@ -128,10 +129,8 @@ static void write_start(struct reply_writer *writer, struct json_writer *out)
     json_write_key(out, "content");
     json_write_array(out);
     json_write_array_end(out);
-    json_write_key(out, "stop_reason");
-    json_write_null(out);
-    json_write_key(out, "stop_sequence");
-    json_write_null(out);
+    json_member_null(out, "stop_reason");
+    json_member_null(out, "stop_sequence");
     write_usage(writer, true, out);
     json_write_object_end(out);
     json_write_object_end(out);

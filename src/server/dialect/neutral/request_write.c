@@ -1,5 +1,6 @@
 /* request_write.c - what the writers of requests have in common. */
 #include "server/dialect/neutral/request_write.h"
+#include "io/text/json_member.h"
 
 #include <assert.h>
 #include <math.h>
@@ -192,8 +193,7 @@ void write_raw(struct json_writer *out, const char *key, struct slice raw)
 
 void write_integer(struct json_writer *out, const char *key, int64_t value)
 {
-    json_write_key(out, key);
-    json_write_integer(out, value);
+    json_member_number(out, key, value);
 }
 
 void write_real(struct json_writer *out, const char *key, double value)
@@ -209,8 +209,7 @@ void write_real(struct json_writer *out, const char *key, double value)
 
 void write_bool(struct json_writer *out, const char *key, bool value)
 {
-    json_write_key(out, key);
-    json_write_bool(out, value);
+    json_member_flag(out, key, value);
 }
 
 struct slice write_model(const struct request_write *write)

@@ -4,6 +4,7 @@
  * call without arguments says "{}" before it is closed: clients parse what they are given. The
  * usage comes in a chunk of its own, if the client asked for it, and [DONE] only after a clean end.
  */
+#include "io/text/json_member.h"
 #include "server/dialect/neutral/request_write.h"
 #include "server/dialect/openai_chat/openai_chat.h"
 
@@ -220,8 +221,7 @@ static void write_joined(const struct reply_writer *writer, int choice, const ch
     if (any)
         write_text(out, key, text_out_written(&joined));
     if (!any && always) {
-        json_write_key(out, key);
-        json_write_null(out);
+        json_member_null(out, key);
     }
     out->text.failed |= joined.failed;
     text_out_fini(&joined);
@@ -270,8 +270,7 @@ static void write_choice(const struct reply_writer *writer, int choice, struct j
             json_write_array_end(out);
     }
     json_write_object_end(out);
-    json_write_key(out, "logprobs");
-    json_write_null(out);
+    json_member_null(out, "logprobs");
     write_word(out, "finish_reason", finish_of(writer, choice));
     json_write_object_end(out);
 }

@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "io/text/json_member.h"
 #include "server/dialect/neutral/request_write.h"
 #include "server/dialect/openai_responses/openai_responses.h"
 
@@ -57,8 +58,7 @@ static void write_empty_array(struct json_writer *out, const char *key)
 
 static void write_null(struct json_writer *out, const char *key)
 {
-    json_write_key(out, key);
-    json_write_null(out);
+    json_member_null(out, key);
 }
 
 static void write_content(const struct reply_part *part, struct slice text, struct json_writer *out)
