@@ -269,7 +269,7 @@ static void settling_gives_a_limit_in_shadow_back_what_it_took(void **state)
     shaded_open(&s, TG_ENFORCE, TG_SHADOW);
     s.call.debit.cost = 8;
     assert_true(finish_settled(s.gate, must_allow(s.gate, &s.call, NOW), NOW, 3));
-    s.call.debit.cost = 7; /* of 10, 3 are taken */
+    s.call.debit.cost = 7; /* 3 of 10 are taken */
     assert_int_equal(must_admit(s.gate, &s.call, NOW).would_deny, 0);
     shaded_close(&s);
 }
