@@ -289,6 +289,26 @@ static const struct {
     {"no such mode", set_mode_7},
 };
 
+/* Each of the four has a mode of its own. */
+static void every_mode_is_one_that_there_is(void **state)
+{
+    struct gate_log log = {.n_woken = 0};
+    const struct tg_gate_config good = gate_config_slots(&log, 3);
+    (void)state;
+
+    for (int field = 0; field < 4; field++)
+        for (int mode = -1; mode <= 2; mode++) {
+            struct tg_gate_config config = good;
+            struct tg_gate *gate = NULL;
+            enum tg_mode *const modes[] = {&config.memory.mode, &config.peers.mode,
+                                           &config.concurrency.mode, &config.policy_mode};
+            *modes[field] = (enum tg_mode)mode;
+            enum tg_err err = tg_gate_new(&config, &gate, NULL);
+            assert_int_equal(err, mode == TG_ENFORCE || mode == TG_SHADOW ? TG_OK : TG_ERR_INVALID);
+            tg_gate_free(gate);
+        }
+}
+
 static void bad_settings_make_no_gate_and_change_none(void **state)
 {
     struct gate_log log = {.n_woken = 0};
@@ -698,6 +718,7 @@ int main(void)
         cmocka_unit_test(a_stage_that_is_off_is_passed_over),
         cmocka_unit_test(counters_count_what_was_decided),
         cmocka_unit_test(names_are_those_of_the_header),
+        cmocka_unit_test(every_mode_is_one_that_there_is),
         cmocka_unit_test(bad_settings_make_no_gate_and_change_none),
         cmocka_unit_test(a_number_is_accepted_up_to_its_bounds),
         cmocka_unit_test(a_part_is_accepted_from_0_to_1),

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <math.h>
+
+#include "draw.h"
 #include "gate_kit.h"
 #include "lib/admission/gate.h"
 
@@ -115,6 +118,54 @@ static void calls_count_by_what_they_ask_for(void **state)
     }
     expect_factor(&kit, 2000.0 / 3000);
     close_kit(&kit);
+}
+
+/* The mean of calls that are alike, as charge.h describes it. */
+struct mean {
+    double asked, factor;
+    int samples;
+};
+
+static void mean_learn(struct mean *mean, double start, double asked, double used)
+{
+    if (mean->samples == 0)
+        *mean = (struct mean){asked, start, 4};
+    double all = mean->asked, sum = mean->factor * all;
+    double counted = fmin(asked, 4 * all);
+    used = fmin(used, TG_FACTOR_MAX * asked) * counted / asked;
+    mean->samples += mean->samples < 64;
+    sum += (used - sum) / mean->samples;
+    mean->asked = all + (counted - all) / mean->samples;
+    mean->factor = sum / mean->asked;
+}
+
+/* Calls of all sizes, which use more than they ask for, or little, or fail; and any start. */
+static void the_mean_is_what_its_formula_says(void **state)
+{
+    struct draw draw = draw_stream(draw_seed("gate_charge"), 1);
+    (void)state;
+
+    for (int life = 0; life < 40; life++) {
+        struct mean mean = {.samples = 0};
+        struct kit kit;
+        /* A ticket keeps the start in so many parts. */
+        double start = (double)draw_between(&draw, 1000, 30000) / 16384;
+        open_kit(&kit, LARGE, 0, 100);
+        kit.call.factor = (struct tg_factor){start, TG_FACTOR_MIN, TG_FACTOR_MAX};
+        for (int i = 0; i < 200; i++) {
+            double want = mean.samples > 0 ? mean.factor : start;
+            double got = expected(&kit).factor;
+            want = fmin(fmax(want, TG_FACTOR_MIN), TG_FACTOR_MAX);
+            if (fabs(got - want) > 1e-5 * want)
+                fail_msg("life %d, call %d: the factor is %g, not %g", life, i, got, want);
+            int64_t asked = draw_magnitude(&draw, 100000);
+            int64_t used = draw_chance(&draw, 10) ? 0 : draw_between(&draw, 0, 4 * asked);
+            teach(&kit, 1, asked, used);
+            if (used > 0)
+                mean_learn(&mean, start, (double)asked, (double)used);
+        }
+        close_kit(&kit);
+    }
 }
 
 static void one_call_changes_little_whatever_it_says(void **state)
@@ -409,6 +460,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mean_is_learned_from_a_start_of_one),
         cmocka_unit_test(calls_count_by_what_they_ask_for),
+        cmocka_unit_test(the_mean_is_what_its_formula_says),
         cmocka_unit_test(one_call_changes_little_whatever_it_says),
         cmocka_unit_test(nobody_teaches_the_gate_about_others),
         cmocka_unit_test(new_settings_keep_what_was_learned),

@@ -165,6 +165,26 @@ static void what_is_known_of_a_remote_store_refuses(void **state)
     tg_gate_free(gate);
 }
 
+/* Who wants limits to be looked at, and knows nothing of a remote store, is let past. */
+static void nothing_is_known_of_a_remote_store_without_its_word(void **state)
+{
+    static const struct tg_scope scope = {.limits = 1, .key = "tenant", .key_bytes = 6};
+    static struct gate_log log;
+    struct tg_gate_config config = gate_config(&log);
+    struct tg_call call = call_of(TG_PRIORITY_NORMAL);
+    (void)state;
+
+    config.remote_store = true;
+    struct tg_gate *gate = must_gate(&config);
+    call.debit = debit_of(&scope, COST);
+    call.peek = true;
+    struct tg_answer answer = must_precheck(gate, &call, NOW);
+    assert_int_equal(answer.reason, TG_REASON_NONE);
+    assert_int_equal(answer.axes.present, 0);
+    assert_true(finish_as(gate, answer.lease, NOW, TG_OUTCOME_CANCELLED));
+    tg_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_cost_that_is_used_up_refuses_with_the_hint_of_the_guess),
         cmocka_unit_test(limits_in_shadow_refuse_no_body),
         cmocka_unit_test(what_is_known_of_a_remote_store_refuses),
+        cmocka_unit_test(nothing_is_known_of_a_remote_store_without_its_word),
     };
     return cmocka_run_group_tests_name("gate_early_refusal", tests, NULL, NULL);
 }
