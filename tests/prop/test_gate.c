@@ -279,6 +279,7 @@ static bool same_answer(const struct tg_answer *a, const struct tg_answer *b)
 static void note_answer(struct life *life, struct listed *listed, const struct tg_answer *answer)
 {
     if (answer->step == TG_WAITING) {
+        CASE(life, decision_equal(answer->decision, (struct tg_decision){0})); /* not made yet */
         listed->state = WAITING;
     } else if (answer->decision.allowed) {
         CASE(life, answer->lease != 0);

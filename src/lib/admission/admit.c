@@ -149,9 +149,9 @@ static void refuse_by_policy(struct tg_gate *gate, struct tg_answer *answer)
 {
     struct tg_decision decision = axes_combine(&answer->axes);
 
+    assert(decision.allowed && decision.retry_after_ms == 0); /* the slot alone has been asked */
     decision.allowed = false;
     decision.remaining = 0;
-    decision.retry_after_ms = 0;
     answer->policy_denied = true;
     refuse_late(gate, answer, TG_REASON_POLICY, decision);
 }

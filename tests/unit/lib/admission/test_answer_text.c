@@ -199,6 +199,7 @@ static void a_limiter_says_how_much_in_what_time(void **state)
         {"token_bucket:capacity=5,refill=0.12345", "0.12345 u a second, at most 5"},
         {"token_bucket:capacity=5,refill=0.0000123", "1.23e-05 u a second, at most 5"},
         {"token_bucket:capacity=10,refill=5", "5 u a second, at most 10"},
+        {"token_bucket:capacity=10,refill=1", "1 u a second, at most 10"},
         {"token_bucket:capacity=100,refill=0.002777777777777778", "10 u an hour, at most 100"},
         {"token_bucket:capacity=9,refill=0.00005787037037037037", "5 u a day, at most 9"},
         {"gcra:limit=7,period=3600000", "7 u an hour"},

@@ -139,6 +139,27 @@ static void mean_learn(struct mean *mean, double start, double asked, double use
     mean->factor = sum / mean->asked;
 }
 
+/* A key on whose overdraft calls in flight draw is known, but nothing is known of what they use. */
+static void calls_in_flight_teach_nothing(void **state)
+{
+    struct kit kit;
+    (void)state;
+
+    open_kit(&kit, LARGE, 100000, 100);
+    kit.call.like = NULL;
+    kit.call.factor = (struct tg_factor){0.5, TG_FACTOR_MIN, TG_FACTOR_MAX};
+    tg_lease leases[3];
+    for (int i = 0; i < 3; i++) {
+        struct tg_answer answer = must_admit(kit.gate, &kit.call, NOW);
+        assert_int_equal(answer.charge, 500);
+        assert_true(answer.factor >= 0.5 && answer.factor <= 0.5);
+        leases[i] = answer.lease;
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(finish_as(kit.gate, leases[i], NOW, TG_OUTCOME_CANCELLED));
+    close_kit(&kit);
+}
+
 /* Calls of all sizes, which use more than they ask for, or little, or fail; and any start. */
 static void the_mean_is_what_its_formula_says(void **state)
 {
@@ -460,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mean_is_learned_from_a_start_of_one),
         cmocka_unit_test(calls_count_by_what_they_ask_for),
+        cmocka_unit_test(calls_in_flight_teach_nothing),
         cmocka_unit_test(the_mean_is_what_its_formula_says),
         cmocka_unit_test(one_call_changes_little_whatever_it_says),
         cmocka_unit_test(nobody_teaches_the_gate_about_others),
