@@ -5,12 +5,13 @@
  *     reserved >= billed             of every such call
  *     booked + uncertain >= billed   of every call that was cut
  *     used >= billed                 of every tenant, in the books at the end, kills included
+ *     billed <= its own budget       of every key and user that has one
  */
 import { MODELS } from './billing.mjs';
 import { Chance, MOVES as OWN } from './moves.mjs';
 import { TRANSLATED } from './translated_moves.mjs';
 import { until } from '../e2e/kit.mjs';
-import { perform, traceOf, World } from './world.mjs';
+import { KEYS, OF_KEY, OF_USER, perform, traceOf, USERS_MOST, World } from './world.mjs';
 
 export const MOVES = [...OWN, ...TRANSLATED];
 
@@ -31,6 +32,16 @@ function manners(r) {
     return { headers: { 'x-request-timeout-ms': `${r.int(1, 500)}` } };
 }
 
+/* Who spends: one of the tenant's keys, or a token, in the name of a user, or of none. More users come
+ * than there may be. */
+function spender(r) {
+    return {
+        key: r.pick([KEYS[0], KEYS[0], KEYS[1], KEYS[2]]),
+        ...(r.chance(0.6) && { user: `u${r.int(1, USERS_MOST + 4)}` }),
+        ...(r.chance(0.25) && { token: true }),
+    };
+}
+
 /* The same request, and what follows it, for a model of any provider: the gateway translates. */
 const ANYWHERE = Object.keys(MODELS).filter((name) => !/embed|agent/.test(name));
 
@@ -44,7 +55,7 @@ function elsewhere(request, model) {
     };
 }
 
-export function drawn(r, moves = MOVES) {
+export function drawn(r, moves = MOVES, people = false) {
     const move = r.pick(moves);
     const made = move.make(r);
     const request = moves === MOVES && r.chance(0.3) ? elsewhere(made, r.pick(ANYWHERE)) : made;
@@ -53,6 +64,7 @@ export function drawn(r, moves = MOVES) {
         move,
         request: {
             ...request,
+            ...(people && spender(r)),
             leave: request.leave ?? own.leave,
             http2: r.chance(0.25),
             headers: { ...own.headers, ...request.headers },
@@ -71,17 +83,19 @@ const briefly = (value) => {
     return text.length > 600 ? `${text.slice(0, 600)}... (${text.length} bytes)` : text;
 };
 
-/* Runs `calls` calls, `at_once` at a time; kills the gateway `kills` times on the way. */
-export async function attack({ world, seed, calls, at_once = 64, kills = 0, moves = MOVES }) {
+/* Runs `calls` calls, `at_once` at a time; kills the gateway `kills` times on the way, and has it taken
+ * over `takeovers` times. */
+export async function attack({ world, seed, calls, at_once = 64, kills = 0, takeovers = 0, moves = MOVES }) {
     const r = new Chance(seed);
     const tenants = Object.keys(world.budgets);
     const log = new Map();
     const statuses = {};
     let next = 0;
     let killing = null;
-    const due = Array.from({ length: kills }, (_, i) =>
-        Math.floor(((i + 1) * calls) / (kills + 1)),
-    );
+    let taking = Promise.resolve();
+    const spread = (n) => Array.from({ length: n }, (_, i) => Math.floor(((i + 1) * calls) / (n + 1)));
+    const due = spread(kills);
+    const dueTakeovers = spread(takeovers);
     /* One request, under a trace of its own. */
     let sent = 0;
     const send = async (move, request, tenant) => {
@@ -96,10 +110,14 @@ export async function attack({ world, seed, calls, at_once = 64, kills = 0, move
             const i = next++;
             if (due.includes(i)) killing = world.kill(r.pick(world.gateways));
             await killing;
-            if (i % 300 === 299) r.pick(world.gateways).hangUp();
+            if (dueTakeovers.includes(i)) {
+                const gateway = r.pick(world.gateways);
+                taking = taking.then(() => world.takeOver(gateway));
+            }
+            if (i % 300 === 299) world.reload(r.pick(world.gateways));
             const larger = Math.max(r.int(0, tenants.length - 1), r.int(0, tenants.length - 1));
             const tenant = tenants[larger];
-            const { move, request } = drawn(r.fork(), moves);
+            const { move, request } = drawn(r.fork(), moves, world.people);
             /* An impatient client sends the same again, beside the first. */
             const twice = r.chance(0.05) ? send(move, request, tenant) : null;
             for (let one = request; one; one = one.then) await send(move, one, tenant);
@@ -107,6 +125,8 @@ export async function attack({ world, seed, calls, at_once = 64, kills = 0, move
         }
     };
     await Promise.all(Array.from({ length: at_once }, client));
+    await taking;
+    await world.takenOver();
     const bill = await world.idle();
     if (kills === 0)
         await until('every call that was billed has its line', () => {
@@ -178,6 +198,20 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
         if (billed > micro)
             wrong.push(`seed ${seed}: ${of} were billed ${billed} of the ${micro} of their parent`);
     }
+    const parts = [];
+    const own = new Map(); /* what was billed to keys and users that have a budget of their own */
+    for (const [trace, { micro }] of calls) {
+        const { request, tenant } = log.get(trace);
+        const add = (who) => own.set(who, (own.get(who) ?? 0) + micro);
+        if (request.key === '-small' && !request.token) add(`${tenant} key`);
+        if (request.user) add(`${tenant} user ${request.user}`);
+    }
+    for (const [who, billed] of own) {
+        const [tenant, kind] = who.split(' ');
+        const budget = Math.round(world.budgets[tenant] * (kind === 'key' ? OF_KEY : OF_USER));
+        parts.push(billed / budget);
+        if (billed > budget) wrong.push(`seed ${seed}: ${who} was billed ${billed} of ${budget}`);
+    }
     for (const [tenant, budget] of Object.entries(world.budgets)) {
         const billed = bill.tenants[tenant] ?? 0;
         const used = await world.used(tenant);
@@ -195,7 +229,7 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
             seed,
             statuses,
             billed_calls: calls.size,
-            most_billed_of_budget: Math.max(...shares),
+            most_billed_of_budget: Math.max(...shares, ...parts),
             shares: shares.map((share) => Number(share.toFixed(3))),
             cuts,
             reported,
@@ -205,12 +239,12 @@ export async function judge({ world, log, bill, statuses, seed, kills }) {
 
 /* A world of its own for one attack. */
 export async function attacked({ seed, calls, budgets, ...options }) {
-    const { kills, at_once, moves, ...rest } = options;
+    const { kills, takeovers, at_once, moves, ...rest } = options;
     /* In every other world a cheaper model serves who has little left. */
     const tenant = seed % 2 ? { allow_cheaper: 0.5 } : {};
     const world = await World.start({ budgets, tenant, ...rest });
     try {
-        return await attack({ world, seed, calls, kills, at_once, moves });
+        return await attack({ world, seed, calls, kills, takeovers, at_once, moves });
     } finally {
         await world.stop();
     }

@@ -1,8 +1,8 @@
 /* soak.mjs - the adversary for as many calls as are asked for, honest agents, and victims.
  *
  * SOAK_CALLS    calls of the adversary; default 200,000, in rounds of ROUND, each with a seed of its own,
- *               in turn on limits in memory, in Redis, and in Redis with two gateways; each round
- *               kills a gateway twice
+ *               in turn on limits in memory, in Redis, and in Redis with two gateways; each other round
+ *               kills a gateway twice, the rest have one taken over twice
  * SOAK_SEED     the first round's seed; default: by chance, printed
  * SOAK_AGENTS   budgets in USD of honest agents; default 5,50,500
  * SOAK_VICTIM   calls of the victim beside each attack; default 2000
@@ -50,7 +50,8 @@ async function adversary(provider) {
                 provider,
                 seed: SEED + round,
                 calls: ROUND,
-                kills: 2,
+                people: true,
+                ...(round % 2 ? { takeovers: 2 } : { kills: 2 }),
                 budgets: BUDGETS,
                 parent: PARENT,
                 ...more,

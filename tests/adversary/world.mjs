@@ -4,6 +4,7 @@
  * for each call and each tenant, and the gateway's log and books, which say what it charged.
  */
 import { execFile, spawn } from 'node:child_process';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import http2 from 'node:http2';
@@ -131,9 +132,61 @@ const modelOf = (model) => ({
     ...(model.lossy && { translate: 'lossy' }),
 });
 
-const keyOf = (tenant) => `tg-adversary-key-of-${tenant}`;
+/* Who spends a tenant's budget: its first key has no budget of its own, the second has one, the third
+ * comes and goes with every reload. */
+export const KEYS = ['', '-small', '-spare'];
+const keyOf = (tenant, key = '') => `tg-adversary-key-of-${tenant}${key}`;
 
-export function configOf(provider, folder, { budgets, store, parent, change = {}, tenant = {} }) {
+/* What the second key, and each user, may spend of a tenant's budget; and how many users a day may have. */
+export const OF_KEY = 0.3;
+export const OF_USER = 0.25;
+export const USERS_MOST = 12;
+
+const ownBudget = (micro, share) => [{ usd: Math.round(micro * share) / 1e6, per: 'total' }];
+
+const keysOf = (name, micro) => [
+    { name: 'main', sha256: sha256(keyOf(name)) },
+    { name: 'small', sha256: sha256(keyOf(name, '-small')), budgets: ownBudget(micro, OF_KEY) },
+    { name: 'spare', sha256: sha256(keyOf(name, '-spare')) },
+];
+
+/* ---- an identity provider, whose tokens are as good as keys ---- */
+
+const ISSUER = 'https://id.example';
+const signing = crypto.generateKeyPairSync('ec', { namedCurve: 'P-256' });
+
+const part = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+function tokenOf(tenant, user) {
+    const now = Math.floor(Date.now() / 1000);
+    const claims = { iss: ISSUER, aud: 'tollgate', exp: now + 3600, team: tenant, ...(user && { sub: user }) };
+    const text = `${part({ alg: 'ES256', kid: 'k' })}.${part(claims)}`;
+    const key = { key: signing.privateKey, dsaEncoding: 'ieee-p1363' };
+    return `${text}.${crypto.sign('sha256', Buffer.from(text), key).toString('base64url')}`;
+}
+
+async function identityProvider() {
+    const jwk = { ...signing.publicKey.export({ format: 'jwk' }), kid: 'k', alg: 'ES256' };
+    const server = http.createServer((request, reply) => {
+        reply.writeHead(200, { 'content-type': 'application/json' });
+        reply.end(JSON.stringify({ keys: [jwk] }));
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    server.unref();
+    return server;
+}
+
+const tokensOf = (server) => ({
+    callers_jwt: {
+        issuer: ISSUER,
+        jwks: `http://127.0.0.1:${server.address().port}/keys`,
+        audience: 'tollgate',
+        tenant: 'claim:team',
+        user: 'claim:sub',
+    },
+});
+
+export function configOf(provider, folder, { budgets, store, parent, people, change = {}, tenant = {} }) {
     const one = (api) => ({
         base_url: provider.url,
         api,
@@ -163,8 +216,15 @@ export function configOf(provider, folder, { budgets, store, parent, change = {}
             ...Object.entries(budgets).map(([name, micro]) => ({
                 name,
                 ...(parent?.of.includes(name) && { parent: 'dept' }),
-                keys: [{ name: 'main', sha256: sha256(keyOf(name)) }],
+                keys: people ? keysOf(name, micro) : [{ name: 'main', sha256: sha256(keyOf(name)) }],
                 budgets: [{ usd: micro / 1e6, per: 'total' }],
+                ...(people && {
+                    users: {
+                        from: 'header:x-adv-user',
+                        max: USERS_MOST,
+                        each: { budgets: ownBudget(micro, OF_USER) },
+                    },
+                }),
                 ...tenant,
             })),
         ],
@@ -201,8 +261,10 @@ export function known(config, folder) {
 
 const agent = new http.Agent({ keepAlive: true, maxSockets: 4096 });
 
+/* {key, user, token} of a request: which key it uses, whom it names, and whether by a token. */
 const headersOf = (request, tenant, trace, bytes) => ({
-    authorization: `Bearer ${keyOf(tenant)}`,
+    authorization: `Bearer ${request.token ? tokenOf(tenant, request.user) : keyOf(tenant, request.key)}`,
+    ...(request.user && { 'x-adv-user': request.user }),
     'content-type': 'application/json',
     'content-length': bytes.length,
     traceparent: `00-${trace}-00000000000000ff-01`,
@@ -314,13 +376,17 @@ export class World {
         world.provider = provider ?? (await Provider.start());
         world.budgets = options.budgets;
         world.parent = options.parent;
+        world.people = options.people;
         world.folders = [];
+        world.before = [];
         world.gateways = [];
         await world.provider.reset(options.budgets);
+        if (options.people) world.identity = await identityProvider();
+        const change = { ...(world.identity && tokensOf(world.identity)), ...options.change };
         for (let i = 0; i < gateways; i++) {
             const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tollgate-adversary-'));
             world.folders.push(folder);
-            const config = configOf(world.provider, folder, options);
+            const config = configOf(world.provider, folder, { ...options, change });
             world.gateways.push(
                 await Gateway.start(
                     process.env.ADVERSARY_OLD ? await known(config, folder) : config,
@@ -341,11 +407,50 @@ export class World {
         await gateway.begin();
     }
 
+    /* A new process takes over from one that goes on with its calls. */
+    async takeOver(gateway = this.gateway) {
+        const before = gateway.process;
+        gateway.options = ['--takeover'];
+        /* It is refused while a configuration is read. */
+        await until('a process takes over', () =>
+            gateway.begin().then(
+                () => true,
+                () => ((gateway.process = before), false),
+            ),
+        );
+        this.before.push(before);
+    }
+
+    /* Every process that was taken over has ended: none is kept by a client's connection. */
+    async takenOver() {
+        agent.destroy();
+        for (const session of sessions.values()) session.close();
+        for (const old of this.before) await until('the old process has ended', () => old.over);
+    }
+
+    /* The third key of each tenant goes, or comes back; the gateway reads its files anew. */
+    reload(gateway) {
+        const config = JSON.parse(fs.readFileSync(gateway.file));
+        for (const { keys = [] } of config.tenants) {
+            const spare = keys.find(({ name }) => name.startsWith('spare'));
+            if (!spare) continue;
+            const away = spare.name === 'spare';
+            spare.name = away ? 'spare-gone' : 'spare';
+            spare.not_after = away ? '2001-01-01T00:00:00Z' : undefined;
+        }
+        gateway.write(config);
+        gateway.hangUp();
+    }
+
     /* Lines of calls by their trace, those from before a kill too. */
     lines() {
         const lines = new Map();
-        for (const gateway of this.gateways)
-            for (const line of logLines(gateway.output + gateway.process.out))
+        const outputs = [
+            ...this.gateways.map((gateway) => gateway.output + gateway.process.out),
+            ...this.before.map(({ out }) => out),
+        ];
+        for (const output of outputs)
+            for (const line of logLines(output))
                 if (line.msg === 'request' && line.trace_id) lines.set(line.trace_id, line);
         return lines;
     }
@@ -372,6 +477,8 @@ export class World {
             for (const gateway of this.gateways) await gateway.finish();
         } finally {
             if (this.own) this.provider.stop();
+            this.identity?.close();
+            for (const old of this.before) if (!old.over) await old.stop('SIGKILL');
             for (const folder of this.folders) fs.rmSync(folder, { recursive: true, force: true });
         }
     }

@@ -49,16 +49,18 @@ test('the provider counts and bills as the published examples do', () => {
     assert.equal(bill('an-opus', { uses: 3 }), 30000);
 });
 
-for (const [where, redis] of [
-    ['limits in memory', false],
-    ['limits in Redis', true],
+for (const [what, where, redis, ends] of [
+    ['two kills', 'limits in memory', false, { kills: 2 }],
+    ['two kills', 'limits in Redis', true, { kills: 2 }],
+    ['three takeovers', 'limits in memory', false, { takeovers: 3 }],
 ])
-    test(`${CALLS} calls at their worst and two kills, ${where}: billed <= budget, charged = billed`, async (t) => {
+    test(`${CALLS} calls at their worst and ${what}, ${where}: billed <= budget, charged = billed`, async (t) => {
         t.diagnostic(`seed ${SEED}`);
         const { wrong, figures } = await attacked({
             seed: SEED,
             calls: CALLS,
-            kills: 2,
+            people: true,
+            ...ends,
             budgets: BUDGETS,
             parent: PARENT,
             ...(redis && { store: (await Redis.start(t)).url }),

@@ -9,6 +9,7 @@
  * still the current ones (book.h), and never another.
  */
 #include "lib/budget/bank.h"
+#include "lib/budget/bank_part.h"
 
 #include <assert.h>
 #include <string.h>
@@ -75,7 +76,7 @@ void tg_bank_free(struct tg_bank *bank)
 static void bank_ask(const struct account *account, const struct book *book, tg_micro need,
                      tg_micro *least, struct tg_money_answer *answer)
 {
-    tg_micro left = book_left(book);
+    tg_micro left = book->mode == TG_SHADOW ? book_left(book) : book_free(book);
 
     if (book->mode == TG_SHADOW) {
         answer->would_deny += left < need;
@@ -94,7 +95,7 @@ static void bank_ask(const struct account *account, const struct book *book, tg_
     answer->per = (enum tg_per)book->per;
     answer->reset_at = book->end;
     answer->amount = book->amount;
-    answer->used = book_used(book);
+    answer->used = book->amount - left;
 }
 
 /* The least that is left on the way. The way is walked from below, and the budgets of an account
@@ -125,6 +126,7 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, struct
     hold->beside = beside;
     hold->reserved_at = now;
     hold->money = money;
+    hold->late = bank->is_late;
     leaf->held++;
     if (beside)
         beside->held++;
@@ -138,13 +140,16 @@ static void write_reservation(struct tg_bank *bank, struct account *leaf, struct
     answer->reserved_at = now;
 }
 
+/* What is adopted is reserved whatever is left: it was promised by another process. */
+enum reserving { RESERVE_ALL, RESERVE_UP_TO, RESERVE_ADOPTED };
+
 static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_account other,
-                                tg_micro money, bool up_to, tg_ms now,
+                                tg_micro money, enum reserving how, tg_ms now,
                                 struct tg_money_answer *answer)
 {
     struct account *leaf = accounts_find(&bank->accounts, number);
     struct account *beside = other != 0 ? accounts_find(&bank->accounts, other) : NULL;
-    tg_micro need = up_to || money == 0 ? 1 : money;
+    tg_micro need = how == RESERVE_UP_TO || money == 0 ? 1 : money;
 
     if (!leaf || (other != 0 && !beside))
         return TG_ERR_UNKNOWN;
@@ -155,6 +160,8 @@ static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_acco
         return err;
     now = bank_now(bank, now);
     tg_micro least = ask_all(leaf, beside, need, now, answer);
+    if (how == RESERVE_ADOPTED)
+        least = money;
     if (least < need)
         return TG_OK;
     money = num_min(money, least);
@@ -164,9 +171,9 @@ static enum tg_err bank_reserve(struct tg_bank *bank, tg_account number, tg_acco
     return TG_OK;
 }
 
-enum tg_err tg_bank_reserve_beside(struct tg_bank *bank, tg_account account, tg_account beside,
-                                   tg_micro money, bool up_to, tg_ms now,
-                                   struct tg_money_answer *answer)
+static enum tg_err reserve_locked(struct tg_bank *bank, tg_account account, tg_account beside,
+                                  tg_micro money, enum reserving how, tg_ms now,
+                                  struct tg_money_answer *answer)
 {
     struct tg_money_answer said = {.reservation = 0};
 
@@ -175,11 +182,25 @@ enum tg_err tg_bank_reserve_beside(struct tg_bank *bank, tg_account account, tg_
     if (!money_in_range(money) || !num_in_range(now))
         return TG_ERR_INVALID;
     spin_lock(&bank->lock);
-    enum tg_err err = bank_reserve(bank, account, beside, money, up_to, now, &said);
+    enum tg_err err = bank_reserve(bank, account, beside, money, how, now, &said);
     spin_unlock(&bank->lock);
     if (!err)
         *answer = said;
     return err;
+}
+
+enum tg_err tg_bank_reserve_beside(struct tg_bank *bank, tg_account account, tg_account beside,
+                                   tg_micro money, bool up_to, tg_ms now,
+                                   struct tg_money_answer *answer)
+{
+    return reserve_locked(bank, account, beside, money, up_to ? RESERVE_UP_TO : RESERVE_ALL, now,
+                          answer);
+}
+
+enum tg_err bank_adopt(struct tg_bank *bank, tg_account account, tg_account beside, tg_micro money,
+                       tg_ms now, struct tg_money_answer *answer)
+{
+    return reserve_locked(bank, account, beside, money, RESERVE_ADOPTED, now, answer);
 }
 
 enum tg_err tg_bank_reserve(struct tg_bank *bank, tg_account account, tg_micro money, bool up_to,
@@ -206,6 +227,32 @@ enum tg_err tg_bank_ask(struct tg_bank *bank, tg_account account, tg_micro money
         return TG_ERR_UNKNOWN;
     *answer = said;
     return TG_OK;
+}
+
+/* ---- sharing ---- */
+
+/* How many places are looked at before others get the lock. */
+enum { PART_AT_ONCE = 256 };
+
+void bank_part(struct tg_bank *bank, struct book_part part)
+{
+    uint64_t place = 0;
+
+    spin_lock(&bank->lock);
+    bank->is_late = false;
+    bank->part = part; /* accounts that are opened from here on have it, too */
+    for (struct account *account; (account = handles_next(&bank->accounts.pool, &place)) != NULL;) {
+        for (size_t i = 0; i < account->n_books; i++) {
+            book_follow(&account->books[i], bank->latest);
+            book_divide(&account->books[i], part);
+        }
+        if (place % PART_AT_ONCE == 0) {
+            spin_unlock(&bank->lock);
+            spin_lock(&bank->lock);
+        }
+    }
+    bank->is_late = part.leaves;
+    spin_unlock(&bank->lock);
 }
 
 /* ---- settling ---- */
@@ -236,7 +283,7 @@ static void bank_settle(struct tg_bank *bank, struct hold *hold, tg_micro spent,
     *spend = (struct tg_spend){account_number(leaf), hold->reserved_at, money, spent};
     for (const struct account *account = leaf; account; account = bank_next(account, leaf, beside))
         for (size_t i = 0; i < account->n_books; i++)
-            book_settle(&account->books[i], hold->reserved_at, money, spent);
+            book_settle(&account->books[i], hold->reserved_at, money, spent, hold->late);
     bank->outstanding -= money;
     handles_put(&bank->holds, &hold->handle);
     assert(bank->outstanding >= 0 && (bank->holds.used > 0 || bank->outstanding == 0));

@@ -27,6 +27,8 @@ struct tg_bank {
     struct handles holds; /* every item is a struct hold */
     struct accounts accounts;
     uint64_t seed;
+    struct book_part part;
+    bool is_late; /* all books are shared with a process that serves in the place of this one */
 
     uint64_t overshoots;
     tg_micro overshot;

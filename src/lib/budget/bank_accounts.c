@@ -62,13 +62,14 @@ static enum tg_err check_now(tg_ms now, struct tg_problem *problem)
 }
 
 /* None for no budgets, which is no failure. */
-static bool make_books(const struct tg_budget *budgets, size_t n, tg_ms now, struct book **books)
+static bool make_books(const struct tg_bank *bank, const struct tg_budget *budgets, size_t n,
+                       tg_ms now, struct book **books)
 {
     *books = n > 0 ? mem_malloc(n * sizeof **books) : NULL;
     if (n > 0 && !*books)
         return false;
     for (size_t i = 0; i < n; i++)
-        book_init(&(*books)[i], &budgets[i], now);
+        book_init(&(*books)[i], &budgets[i], bank->part, now);
     return true;
 }
 
@@ -118,7 +119,7 @@ static enum tg_err bank_accounts_add(struct tg_bank *bank, const struct wish *wi
     if (err)
         return err;
     tg_ms now = bank_now(bank, wish->now);
-    if (!make_books(wish->budgets, wish->n, now, &books))
+    if (!make_books(bank, wish->budgets, wish->n, now, &books))
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the budgets of an account");
     err = accounts_add(&bank->accounts, parent, wish->name, now, account);
     if (err) {
@@ -230,6 +231,8 @@ static void carry(const struct tg_bank *bank, struct account *account, struct bo
         books[i].settled = old ? old->settled : 0;
         books[i].outstanding =
             old ? old->outstanding : outstanding_since(bank, account, books[i].begin);
+        if (old)
+            books[i].room = num_min(books[i].room, old->room);
     }
 }
 
@@ -243,7 +246,7 @@ static enum tg_err change(struct tg_bank *bank, tg_account number, const struct 
         return problem_say(problem, TG_ERR_UNKNOWN, "no account has the number %llu",
                            (unsigned long long)number);
     now = bank_now(bank, now);
-    if (!make_books(budgets, n, now, &books))
+    if (!make_books(bank, budgets, n, now, &books))
         return problem_say(problem, TG_ERR_MEMORY, "no memory for the budgets of an account");
     carry(bank, account, books, n);
     mem_free(account->books);

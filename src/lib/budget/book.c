@@ -1,7 +1,20 @@
 /* book.c - making a book, and turning it to a new window. See book.h. */
 #include "lib/budget/book.h"
 
-void book_init(struct book *book, const struct tg_budget *budget, tg_ms now)
+void book_divide(struct book *book, struct book_part part)
+{
+    tg_micro share = book_share(book), left;
+
+    book->withheld = part.before * share;
+    left = book_left(book) - book->withheld;
+    if (!part.leaves)
+        book->room = TG_MONEY_MAX;
+    else if (!book->part.leaves)
+        book->room = left < share ? left : share;
+    book->part = part;
+}
+
+void book_init(struct book *book, const struct tg_budget *budget, struct book_part part, tg_ms now)
 {
     *book = (struct book){
         .amount = budget->amount,
@@ -9,6 +22,7 @@ void book_init(struct book *book, const struct tg_budget *budget, tg_ms now)
         .per = (uint8_t)budget->per,
         .mode = (uint8_t)budget->mode,
     };
+    book_divide(book, part);
     tg_window_of(budget->per, budget->zone, now, &book->begin, &book->end);
 }
 
@@ -25,4 +39,6 @@ void book_turn(struct book *book, tg_ms now)
     book->end = end;
     book->settled = 0;
     book->outstanding = 0;
+    if (book->part.leaves)
+        book->room = book_share(book);
 }

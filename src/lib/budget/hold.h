@@ -20,6 +20,7 @@ struct hold {
     struct account *beside; /* has the parent of `account`; null: none */
     tg_ms reserved_at;
     tg_micro money;
+    bool late; /* made while another process serves in the place of this one */
 };
 
 #endif

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/budget/bank_part.h"
 #include "lib/budget/money.h"
 #include "lib/core/array.h"
 #include "lib/core/num.h"
@@ -458,6 +459,8 @@ static enum tg_err reserve_once(struct spending *spending, const struct spending
             return err;
         beside = of_key;
     }
+    if (call->adopted)
+        return bank_adopt(spending->bank, account, beside, call->money, now, answer);
     return tg_bank_reserve_beside(spending->bank, account, beside, call->money, call->up_to, now,
                                   answer);
 }
@@ -498,12 +501,22 @@ tg_account spending_open(struct spending *spending, const struct spending_call *
     return account;
 }
 
+/* Under the lock. */
+static void spending_tell(struct spending *spending, enum spending_event_kind kind,
+                          const struct spending_ticket *ticket, struct ledger_text user)
+{
+    if (spending->follow != NULL && ticket->money > 0)
+        spending->follow(spending->follow_context,
+                         &(struct spending_event){kind, ticket->reservation, ticket->tenant, user,
+                                                  ticket->money, ticket->reserved_at, 0, 0});
+}
+
 enum tg_err spending_reserve(struct spending *spending, const struct spending_call *call, tg_ms now,
                              struct spending_ticket *ticket, struct tg_money_answer *answer)
 {
     struct tg_money_answer got = {0};
     enum tg_err err = TG_ERR_UNKNOWN;
-    uint32_t tenant = 0;
+    struct spending_ticket made = {.tenant = 0};
 
     /* The ledger would cut it, and after a restart it would be another user. */
     if (call->user.size > LEDGER_NAME_MAX)
@@ -517,8 +530,13 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     if (node != SPENDING_TOP) {
         size_t key = spending_find_key(spending, call);
         err = spending_reserve_in_bank(spending, call, node, key, now, &got);
-        tenant = spending->forest.nodes[key != SPENDING_TOP ? key : node].ledger_id;
+        made.tenant = spending->forest.nodes[key != SPENDING_TOP ? key : node].ledger_id;
     }
+    made.reservation = got.reservation;
+    made.reserved_at = got.reserved_at;
+    made.money = got.reserved;
+    if (err == TG_OK && got.reservation != 0)
+        spending_tell(spending, SPENDING_RESERVED, &made, call->user);
     pthread_rwlock_unlock(&spending->lock);
     if (room && (err != TG_OK || got.reservation == 0)) {
         ledger_give_room(spending->ledger);
@@ -528,11 +546,8 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
         return err;
     /* Who is refused has no room; who is admitted has it, unless the ledger may be left out. */
     assert(got.reservation != 0 ? room || spending->open : !room);
-    *ticket = (struct spending_ticket){.reservation = got.reservation,
-                                       .tenant = tenant,
-                                       .room = room,
-                                       .reserved_at = got.reserved_at,
-                                       .money = got.reserved};
+    made.room = room;
+    *ticket = made;
     *answer = got;
     return TG_OK;
 }
@@ -588,11 +603,7 @@ void spending_send(struct spending *spending, struct spending_ticket *ticket,
     pthread_rwlock_rdlock(&spending->lock);
     if (ticket->room)
         ticket->open = ledger_open_call(spending->ledger, &entry);
-    if (spending->follow != NULL)
-        spending->follow(spending->follow_context,
-                         &(struct spending_event){SPENDING_SENT, ticket->reservation,
-                                                  ticket->tenant, use->user, ticket->money,
-                                                  ticket->reserved_at, 0, 0});
+    spending_tell(spending, SPENDING_SENT, ticket, use->user);
     pthread_rwlock_unlock(&spending->lock);
 }
 

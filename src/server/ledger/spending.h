@@ -87,7 +87,8 @@ struct spending_call {
                                 the tree has no longer is none: its budgets went with it. */
     struct ledger_text user; /* empty: none */
     tg_micro money;
-    bool up_to; /* see tg_bank_reserve() */
+    bool up_to;   /* see tg_bank_reserve() */
+    bool adopted; /* what another process has told: see bank_adopt() */
 };
 
 /* The time by which windows go, at a time of the steady clock: the wall clock's, or the latest that
@@ -143,14 +144,15 @@ bool spending_settle(struct spending *spending, const struct spending_ticket *ti
  * successor has to know of them until they are settled, and of what they came to. */
 
 enum spending_event_kind {
-    SPENDING_SENT,    /* a call was sent, for which `micro` is reserved */
-    SPENDING_SETTLED, /* it came to `micro` in all */
+    SPENDING_RESERVED, /* `micro` is reserved for a call, which may be sent */
+    SPENDING_SENT,     /* a call was sent, for which so much is reserved */
+    SPENDING_SETTLED,  /* it came to `micro` in all */
 };
 
 struct spending_event {
     enum spending_event_kind kind;
     uint64_t call;   /* what the process that sent it calls it */
-    uint32_t tenant; /* its number in the ledger; this and what follows is for SENT */
+    uint32_t tenant; /* its number in the ledger; this and what follows is for RESERVED and SENT */
     struct ledger_text user;
     tg_micro micro;
     tg_ms reserved_at;
@@ -162,17 +164,21 @@ struct spending_event {
 /* Must not call spending_...(); from any thread. */
 typedef void spending_follow_fn(void *context, const struct spending_event *event);
 
-/* Tells of every call that is in flight now, and from then on of each that is sent or settled. Null
- * ends it. */
+/* Tells of every call that is in flight now, and from then on of each that reserves, is sent or is
+ * settled. Null ends it. */
 void spending_follow(struct spending *spending, spending_follow_fn *fn, void *context);
 
 /* The successor: what another process, `source`, has told. What is reserved there is reserved here,
- * as far as there is money left. */
+ * once, whatever is left. */
 void spending_adopt(struct spending *spending, uint64_t source, const struct spending_event *event,
                     tg_ms now);
 
 /* Nothing more will come of that process: what was not settled is forgotten. Returns how many. */
 size_t spending_disown(struct spending *spending, uint64_t source);
+
+/* How budgets are shared from here on: with so many processes that went before, and with one that
+ * serves in the place of this one. See bank_part.h. */
+void spending_part(struct spending *spending, size_t before, bool leaves);
 
 /* So much less is settled in the window of a budget, which is shown as it was; the account comes
  * without its list of budgets. Must not call

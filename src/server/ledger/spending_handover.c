@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/budget/bank_part.h"
 #include "lib/core/num.h"
 #include "server/ledger/spending_internal.h"
 
@@ -85,12 +86,11 @@ static struct hash_slot *find_adopted(const struct adopted_calls *adopted, uint6
     return NULL;
 }
 
-/* Reserves as much as is left: what the predecessor has promised stands, whoever refuses it here.
- * */
+/* Whatever is left: what the predecessor has promised stands. */
 static tg_reservation reserve_adopted(struct spending *spending, const struct spending_event *event,
                                       size_t node, tg_ms now)
 {
-    struct spending_call call = {.hint = SPENDING_TOP, .user = event->user, .up_to = true};
+    struct spending_call call = {.hint = SPENDING_TOP, .user = event->user, .adopted = true};
     struct tg_money_answer answer = {0};
     size_t key = SPENDING_TOP;
 
@@ -138,8 +138,12 @@ static void adopt_sent(struct spending *spending, uint64_t source,
                        tg_ms now)
 {
     struct adopted_calls *adopted = &spending->adopted;
-    struct adopted *call = malloc(sizeof *call + event->user.size);
 
+    /* It is told when it reserves, and again when it is sent. */
+    pthread_mutex_lock(&adopted->lock);
+    bool known = find_adopted(adopted, source, event->call) != NULL;
+    pthread_mutex_unlock(&adopted->lock);
+    struct adopted *call = known ? NULL : malloc(sizeof *call + event->user.size);
     if (call == NULL)
         return;
     *call = (struct adopted){.source = source,
@@ -170,8 +174,8 @@ static void adopt_sent(struct spending *spending, uint64_t source,
                                                   0});
 }
 
-/* Where nothing was left there is no reservation: the windows are exhausted, and get what it came
- * to when they are read from the ledger again, which is when the other process has ended. */
+/* Where there was no memory, or no tenant, there is no reservation: the windows get what it came to
+ * when they are read from the ledger again, which is when the other process has ended. */
 static void end_adopted(struct spending *spending, struct adopted *call,
                         const struct spending_event *event)
 {
@@ -209,10 +213,10 @@ void spending_adopt(struct spending *spending, uint64_t source, const struct spe
 
     now = spending_time(spending, now);
     /* In this order, as spending_change() takes them. */
-    if (event->kind == SPENDING_SENT && spending->ledger != NULL)
+    if (event->kind != SPENDING_SETTLED && spending->ledger != NULL)
         read_adopted(spending->ledger, event->tenant, &names);
     pthread_rwlock_rdlock(&spending->lock);
-    if (event->kind == SPENDING_SENT) {
+    if (event->kind != SPENDING_SETTLED) {
         adopt_sent(spending, source, event, &names, now);
     } else {
         struct adopted *call = take_adopted(&spending->adopted, source, event->call);
@@ -258,4 +262,10 @@ void spending_free_adopted(struct spending *spending)
         free(slot->item);
     hash_table_fini(&adopted->table);
     pthread_mutex_destroy(&adopted->lock);
+}
+
+void spending_part(struct spending *spending, size_t before, bool leaves)
+{
+    bank_part(spending->bank, (struct book_part){.before = (uint8_t)num_min((int64_t)before, 63),
+                                                 .leaves = leaves});
 }

@@ -42,6 +42,7 @@
 #include "server/obs/log.h"
 #include "server/remote/remote.h"
 #include "server/runtime/reload.h"
+#include "server/runtime/takeover.h"
 #include "server/runtime/takeover_state.h"
 #include "server/runtime/worker.h"
 
@@ -230,6 +231,7 @@ static void release_all(struct handover *handover)
     if (grpc_relay != NULL)
         handover->grpc_relay = grpc_relay;
     handover->state = RELEASING;
+    (void)takeover_share_budgets(handover->control);
     hold_all(handover, false);
 }
 
@@ -351,12 +353,13 @@ static struct http_origin *origin_of(const char *path, enum http2_use http2)
 }
 
 /* All that is to be told, and then what it is to be followed by. */
-static void tell_up_to(struct handover *handover, enum takeover_type type)
+static void tell_up_to(struct handover *handover, enum takeover_type type, const void *payload,
+                       size_t n)
 {
     queue_events(handover);
     if (handover->fd < 0)
         return;
-    handover_send(handover, type, NULL, 0, NULL, 0);
+    handover_send(handover, type, payload, n, NULL, 0);
     flush_out(handover);
 }
 
@@ -365,7 +368,7 @@ static void ask_to_take(struct handover *handover)
 {
     handover->state = HELD;
     net_timer_set(handover->control->loop, &handover->late, handover->turn_ms);
-    tell_up_to(handover, TAKEOVER_HOLDING);
+    tell_up_to(handover, TAKEOVER_HOLDING, NULL, 0);
 }
 
 /* The other process serves from the moment that RETIRED is sent. */
@@ -377,7 +380,8 @@ static void pass_on(struct handover *handover)
     atomic_store(&gateway->grpc_successor, handover->grpc_relay);
     handover->relay = handover->grpc_relay = NULL;
     handover->state = PASSING;
-    tell_up_to(handover, TAKEOVER_RETIRED);
+    uint32_t before = takeover_share_budgets(handover->control);
+    tell_up_to(handover, TAKEOVER_RETIRED, &before, sizeof before);
 }
 
 static void all_hold(void *arg)
@@ -546,6 +550,11 @@ struct handover *handover_new(struct control *control, void (*retire_with)(void 
 bool handover_is_retired(const struct handover *handover)
 {
     return handover != NULL && handover->state == RETIRED;
+}
+
+bool handover_has_passed(const struct handover *handover)
+{
+    return handover != NULL && (handover->state == PASSING || handover->state == RETIRED);
 }
 
 void handover_set_bounds(struct handover *handover, tg_ms late_ms, tg_ms turn_ms, size_t events_max)

@@ -24,6 +24,9 @@ void handover_free(struct handover *handover);
 /* Whether another process serves. Null: no. */
 bool handover_is_retired(const struct handover *handover);
 
+/* Whether another process serves in the place of this one, or will as soon as it hears of it. */
+bool handover_has_passed(const struct handover *handover);
+
 /* Before its thread runs, for tests: how long each step of the other process may take, and how long
  * that one in which nobody accepts; how much may wait to be told. */
 void handover_set_bounds(struct handover *handover, tg_ms late_ms, tg_ms turn_ms,

@@ -108,8 +108,8 @@ void handover_money_moved(void *context, const struct spending_event *event)
                                    .tenant = event->tenant,
                                    .user_bytes = (uint32_t)event->user.size};
 
-    handover_tell(context, event->kind == SPENDING_SENT ? TAKEOVER_SENT : TAKEOVER_SETTLED, &money,
-                  sizeof money, event->user.bytes, event->user.size);
+    handover_tell(context, event->kind == SPENDING_SETTLED ? TAKEOVER_SETTLED : TAKEOVER_SENT,
+                  &money, sizeof money, event->user.bytes, event->user.size);
 }
 
 void handover_limits_moved(void *context, const void *bytes, size_t n)

@@ -53,6 +53,7 @@ struct predecessor {
     long pid;
     uint64_t source;  /* what its calls are known by */
     uint32_t journal; /* where they are settled */
+    uint32_t leave;   /* how many share budgets with this one: it, and those before it */
     struct takeover_state *state;
     struct net_poll *poll;
     struct takeover_frame in;
@@ -62,6 +63,22 @@ struct predecessor {
 #define log_step(control, format, ...)                                                             \
     log_say((control)->generation->config.log_json, &(control)->gateway->clock,                    \
             "takeover: " format, __VA_ARGS__)
+
+/* ---- budgets ---- */
+
+/* With a remote store that has the last word on them there is nothing to share. */
+uint32_t takeover_share_budgets(struct control *control)
+{
+    struct gateway *gateway = control->gateway;
+    const struct predecessor *at;
+    uint32_t before = 0;
+
+    LIST_FOREACH(at, &control->predecessors, link)
+        before += at->leave;
+    if (gateway->remote == NULL)
+        spending_part(gateway->spending, before, handover_has_passed(control->handover));
+    return before;
+}
 
 /* ---- events ---- */
 
@@ -312,6 +329,7 @@ static void predecessor_over(struct predecessor *predecessor)
         log_step(control, "owners of objects could not be read again: %s", problem.text);
     (void)spending_disown(control->gateway->spending, predecessor->source);
     predecessor_free(predecessor);
+    (void)takeover_share_budgets(control);
 }
 
 /* It will say no more. Its journal is closed when it has ended, or moved when it has died. */
@@ -526,6 +544,16 @@ static void take_from_the_dead(struct predecessor *predecessor)
         predecessor_over(predecessor);
 }
 
+/* What the other process said with its last word before this one serves. */
+static uint32_t told_before(const struct takeover_frame *retired)
+{
+    uint32_t before = 0;
+
+    if (retired->n >= sizeof before)
+        memcpy(&before, retired->payload, sizeof before);
+    return before;
+}
+
 bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem)
 {
     struct gateway *gateway = control->gateway;
@@ -543,7 +571,10 @@ bool takeover_serve(struct takeover *takeover, struct control *control, struct t
         free(predecessor);
         return false;
     }
+    if (!takeover->died)
+        predecessor->leave = 1 + told_before(&takeover->in);
     predecessor_join(predecessor, takeover);
+    (void)takeover_share_budgets(control);
     if (takeover->died)
         take_from_the_dead(predecessor);
     ledger_own_lock(gateway->ledger);

@@ -44,6 +44,10 @@ void takeover_free(struct takeover *takeover);
  * is in the database; and whether somebody else has left something there. */
 void takeover_tick(struct control *control);
 
+/* Budgets are shared with those that were taken over from, and with who takes over: see
+ * bank_part.h. Returns how many the former are; for whenever that changes. */
+uint32_t takeover_share_budgets(struct control *control);
+
 /* When the control thread has ended. */
 void takeover_forget_all(struct control *control);
 

@@ -57,7 +57,7 @@ enum takeover_type {
     TAKEOVER_TAKING,
     TAKEOVER_HOLDING,
     TAKEOVER_TAKEN,
-    TAKEOVER_RETIRED,
+    TAKEOVER_RETIRED, /* with the number of processes that left before, and have not ended */
     TAKEOVER_EVENTS,
     TAKEOVER_BYE,
 };
