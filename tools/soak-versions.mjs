@@ -10,7 +10,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { ADMIN_TOKEN, chat, configure, EXACT, EXACT_COST, Gateway, Mock, until } from '../tests/e2e/kit.mjs';
+import { ADMIN_TOKEN, chat, configure, EXACT, EXACT_COST, Gateway, Mock, until, world } from '../tests/e2e/kit.mjs';
+import { administer, api, fleetOf, gatewaysOn, made as changed, standing, withKey } from '../tests/e2e/fleet_kit.mjs';
 import { Caller, Redis, stored, sum } from '../tests/e2e/redis_kit.mjs';
 
 const BEFORE = path.resolve(process.env.BEFORE ?? '');
@@ -148,4 +149,78 @@ test('three gateways go over to this version one by one, and back, under load', 
     t.diagnostic(`${counts.served} calls while six gateways were replaced, ${all} of ${K}`);
     assert.equal(all, K);
     assert.ok((await billed(mock)) <= K + 100, `${await billed(mock)} of everyone's ${K + 100}`);
+});
+
+/* ---- keys that the API made with settings of their own ---- */
+
+const answers = (gateways, key) =>
+    Promise.all(gateways.map(async (gateway) => (await chat(gateway, {}, withKey(key))).status));
+
+test('a key with settings is refused by the version before, which deletes it all the same', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis, { tiers: true });
+    const [a, b] = gateways;
+    await b.stop();
+    await b.begin(BEFORE);
+    await administer(b);
+    if ((await api(b, 'GET', '/fleet')).status === 404) return t.skip('that version shares no keys');
+    await standing(b, 'current');
+    const all = async (method, target, body, at = a) => {
+        const reply = await changed(at, method, target, body);
+        for (const gateway of gateways)
+            await until('it is followed', async () => (await fleetOf(gateway)).version >= reply.version);
+        return reply.json;
+    };
+    const limits = [{ rpm: 500 }];
+    const own = await all('POST', '/tenants/one/keys', { name: 'own', limits });
+    const kept = await all('POST', '/tenants/one/keys', { name: 'kept', limits });
+    const plain = await all('POST', '/tenants/one/keys', { name: 'plain' });
+    for (const { key } of [own, kept]) assert.deepEqual(await answers(gateways, key), [200, 401, 200]);
+    assert.deepEqual(await answers(gateways, plain.key), [200, 200, 200]);
+    await all('PUT', '/tenants/one/keys/plain', { limits });
+    assert.deepEqual(await answers(gateways, plain.key), [200, 401, 200]);
+    await all('PUT', '/tenants/one/keys/plain', {});
+    assert.deepEqual(await answers(gateways, plain.key), [200, 200, 200]);
+    assert.equal((await api(b, 'POST', '/tenants/one/keys', { name: 'own' })).status, 409);
+    await all('DELETE', '/tenants/one/keys/own', undefined, b);
+    assert.deepEqual(await answers(gateways, own.key), [401, 401, 401]);
+
+    /* With its tenant, and it does not come back with that. */
+    await all('PUT', '/tenants/x', {}, b);
+    const other = await all('POST', '/tenants/x/keys', { name: 'k', limits });
+    assert.deepEqual(await answers(gateways, other.key), [200, 401, 200]);
+    await all('DELETE', '/tenants/x', undefined, b);
+    await all('PUT', '/tenants/x', {}, b);
+    assert.deepEqual(await answers(gateways, other.key), [401, 401, 401]);
+    await b.stop();
+    await b.begin();
+    await administer(b);
+    await standing(b, 'current');
+    assert.deepEqual(await answers(gateways, kept.key), [200, 200, 200]);
+});
+
+test('a key with settings is refused by the version before on the same ledger, and served again afterwards', async (t) => {
+    const { gateway } = await world(t, {
+        small: EXACT,
+        listen: { admin: '127.0.0.1:0' },
+        top: { admin_auth: { token: ADMIN_TOKEN } },
+    });
+    await administer(gateway);
+    const make = async (body) => (await changed(gateway, 'POST', '/tenants/one/keys', body)).json.key;
+    const own = await make({ name: 'own', limits: [{ rpm: 500 }] });
+    const dropped = await make({ name: 'dropped', limits: [{ rpm: 500 }] });
+    const plain = await make({ name: 'plain' });
+    await gateway.stop();
+    await gateway.begin(BEFORE);
+    await administer(gateway);
+    for (const [key, status] of [[own, 401], [dropped, 401], [plain, 200]])
+        assert.deepEqual(await answers([gateway], key), [status]);
+    await changed(gateway, 'POST', '/reload');
+    const more = await make({ name: 'more' });
+    await changed(gateway, 'DELETE', '/tenants/one/keys/dropped');
+    await gateway.stop();
+    await gateway.begin();
+    await administer(gateway);
+    for (const [key, status] of [[own, 200], [dropped, 401], [plain, 200], [more, 200]])
+        assert.deepEqual(await answers([gateway], key), [status]);
 });
