@@ -505,10 +505,15 @@ static int serve(const struct command *self, const char *path, const char *recor
     }
     start_gate_init(&serving.gate);
     serving.gateway->start_gate = &serving.gate;
-    good = gateway_observe(serving.gateway, record_fd, &why);
-    if (!good)
+    /* A recording begins with all that holds, and with what was spent by all who may spend. */
+    good = add_extras(&serving, path);
+    if (!good && record_fd >= 0)
+        close(record_fd);
+    if (good && !gateway_observe(serving.gateway, record_fd, &why)) {
         command_say(self, "%s", why.text);
-    good = good && add_extras(&serving, path) && start_workers(&serving, workers, path);
+        good = false;
+    }
+    good = good && start_workers(&serving, workers, path);
     serving.gateway->inherited = NULL;
     inherited_fini(&serving.inherited);
     takeover_free(serving.takeover);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { api, AT_ONCE, begin, conforms, fleetOf, gatewaysOn, made, spendAll, standing, withKey } from './fleet_kit.mjs';
 import { ADMIN_TOKEN, chat, EXACT, EXACT_COST, json, KEY, noSecrets, reason, send, sha256, until, world } from './kit.mjs';
-import { run } from './recording_kit.mjs';
+import { isDecidedAlike, recordingFile, replayed, run } from './recording_kit.mjs';
 import { Redis } from './redis_kit.mjs';
 
 const usd = (n) => [{ usd: (n * EXACT_COST) / 1e6, per: 'total' }];
@@ -295,4 +295,37 @@ test('an override blocks no key of the API, and a tenant with all of them', asyn
     assert.equal((await block({ key: 'ci' })).code, 'not_in_file');
     assert.equal((await block({})).status, 201);
     assert.equal((await chat(gateway, {}, withKey(key))).status, 401);
+});
+
+test('a recording with such keys is decided as it was', async (t) => {
+    const file = recordingFile(t);
+    const { gateway, find } = await administered(t, { tenant: { budgets: usd(100) } });
+    const make = async (body) => (await made(gateway, 'POST', '/tenants/one/keys', body)).json.key;
+    const ci = await make({ name: 'ci', budgets: usd(14), limits: [{ rpd: 25 }], models: ['small'], tags: { team: 'b' } });
+    const dev = await make({ name: 'dev', limits: [{ rpd: 7 }] });
+    for (let i = 0; i < 4; i++) assert.equal((await chat(gateway, {}, withKey(ci))).status, 200);
+    await gateway.stop();
+    gateway.options = ['--record', file];
+    await gateway.begin();
+    await find();
+    const ask = async (n) => {
+        for (let i = 0; i < n; i++) await chat(gateway, i % 3 ? {} : { model: 'claude' }, withKey(i % 2 ? ci : dev));
+    };
+    await ask(12);
+    await made(gateway, 'POST', '/reload');
+    await ask(30);
+    await gateway.idle();
+    await gateway.stop();
+    const { calls } = await isDecidedAlike(gateway, file);
+    const decided = new Set(calls.map((call) => call.decision));
+    for (const decision of ['admitted', 'budget', 'rate', 'left'])
+        assert.ok(decided.has(decision), `none is ${decision}: ${[...decided]}`);
+
+    /* What has changed since is another configuration, and said to be. */
+    await gateway.begin();
+    await find();
+    await made(gateway, 'PUT', '/tenants/one/keys/ci', { limits: [{ rpd: 26 }] });
+    await gateway.stop();
+    const { summaries } = await replayed(gateway.file, file);
+    assert.ok(!summaries.at(-1).configuration_in_force, JSON.stringify(summaries));
 });

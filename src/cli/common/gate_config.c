@@ -7,11 +7,18 @@
 
 bool gate_config_load(const struct command *command, const char *path, struct config *config)
 {
+    return gate_config_load_with(command, path, NULL, 0, config);
+}
+
+bool gate_config_load_with(const struct command *command, const char *path,
+                           const struct config_extra *extras, size_t n_extras,
+                           struct config *config)
+{
     struct config_problems problems;
-    enum config_result result = config_load(path, config, &problems);
+    enum config_result result = config_load_with(path, extras, n_extras, config, &problems);
     bool good = result == CONFIG_READ && problems.unread == 0;
 
-    for (size_t i = 0; i < problems.n; i++) {
+    for (size_t i = 0; command != NULL && i < problems.n; i++) {
         const struct config_problem *at = &problems.list[i];
         if (at->missing && !at->unread)
             continue;

@@ -9,6 +9,11 @@
  * missing. The configuration has to be freed, whatever the answer. */
 bool gate_config_load(const struct command *command, const char *path, struct config *config);
 
+/* The same with what the API made. A null `command` says nothing. */
+bool gate_config_load_with(const struct command *command, const char *path,
+                           const struct config_extra *extras, size_t n_extras,
+                           struct config *config);
+
 /* What its calls have to clear. The configuration is borrowed. */
 TG_MUST_CHECK enum tg_err gate_config_scopes(const struct config *config, struct tg_store *store,
                                              struct scopes **scopes, struct tg_problem *problem);

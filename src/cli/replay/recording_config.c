@@ -3,6 +3,9 @@
  * A recording says by number which configuration a call began under, and by its hash which file was
  * read at a reload. The file is looked for among those that the command was given. What only
  * `serve` needs of it is left out, because nothing is connected here.
+ *
+ * What the API made was read with the file. It is in the ledger that the file names, as it is now:
+ * if it was the same then, the hash says so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +14,7 @@
 #include "cli/replay/recording_side_internal.h"
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
+#include "server/runtime/admin_extras.h"
 
 /* The configuration of this number; another one than the recording's has no others. */
 struct generation *recording_generation_of(const struct recording_side *side, uint64_t number)
@@ -48,27 +52,63 @@ void recording_make_virtual(struct config *config)
         config->protect[i].upstream.tls = false;
 }
 
+/* The file with what the API had made, if that has this hash. On false `config` is as it was. */
+static bool load_with_ledger(const char *path, const char *hash, tg_ms wall, struct config *config)
+{
+    struct ledger_view *view = NULL;
+    struct tg_problem ignored;
+    struct admin_extras extras;
+    struct config made;
+    bool same = false;
+
+    if (config->ledger.path == NULL || !ledger_view_open(config->ledger.path, &view, &ignored))
+        return false;
+    if (admin_extras_view(view, wall, &extras, &ignored)) {
+        same = extras.n > 0 && gate_config_load_with(NULL, path, extras.list, extras.n, &made) &&
+               strcmp(made.hash, hash) == 0;
+        if (extras.n > 0 && !same)
+            config_free(&made);
+        admin_extras_free(&extras);
+    }
+    ledger_view_close(view);
+    if (same) {
+        config_free(config);
+        *config = made;
+    }
+    return same;
+}
+
+bool recording_load(const struct recording_side *side, const char *path, const char *hash, tg_ms t,
+                    struct config *config, bool *same)
+{
+    bool good = gate_config_load(side->command, path, config);
+
+    *same = good && (strcmp(config->hash, hash) == 0 ||
+                     load_with_ledger(path, hash, t + side->recording->ahead_ms, config));
+    return good;
+}
+
 /* The file that was read then: by its hash, among those that were given. */
-static bool find_reloaded(const struct recording_side *side, const char *hash,
+static bool find_reloaded(const struct recording_side *side, const struct recorded_op *op,
                           struct config *config)
 {
     const char *at = side->reloaded;
     char path[1024];
+    bool same;
 
-    if (gate_config_load(side->command, side->path, config) && strcmp(config->hash, hash) == 0)
-        return true;
-    config_free(config);
-    while (at != NULL && *at != '\0') {
+    (void)recording_load(side, side->path, op->detail, op->t, config, &same);
+    while (!same && at != NULL && *at != '\0') {
         size_t n = strcspn(at, ",");
         snprintf(path, sizeof path, "%.*s", (int)n, at);
-        if (n < sizeof path && gate_config_load(side->command, path, config) &&
-            strcmp(config->hash, hash) == 0)
-            return true;
-        if (n < sizeof path)
+        if (n < sizeof path) {
             config_free(config);
+            (void)recording_load(side, path, op->detail, op->t, config, &same);
+        }
         at += n + (at[n] == ',');
     }
-    return false;
+    if (!same)
+        config_free(config);
+    return same;
 }
 
 /* What reload.c does. False: there is no such file, or it cannot be put in force. */
@@ -78,7 +118,7 @@ bool recording_reload(struct recording_side *side, const struct recorded_op *op)
     struct tg_problem problem;
     struct config config;
 
-    if (op->detail == NULL || !find_reloaded(side, op->detail, &config))
+    if (op->detail == NULL || !find_reloaded(side, op, &config))
         return false;
     recording_make_virtual(&config);
     if (!generation_new(side->gateway, &config, before, &made, &problem))

@@ -579,11 +579,11 @@ bool recording_side_init(struct recording_side *side, const struct command *comm
                                     .context = context};
     heap_init(&side->astray, actor_before);
     *status = STATUS_WRONG;
-    if (!gate_config_load(command, path, &config)) {
+    if (!recording_load(side, path, recording->config, recording->t, &config,
+                        &side->config_is_its)) {
         config_free(&config);
         return false;
     }
-    side->config_is_its = strcmp(config.hash, recording->config) == 0;
     recording_make_virtual(&config);
     atomic_store(&clock.ahead_ms, recording->ahead_ms);
     *status = STATUS_FAILED;

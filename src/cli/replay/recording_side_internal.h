@@ -28,6 +28,11 @@ struct generation *recording_generation_of(const struct recording_side *side, ui
 /* What is in force from here on goes by the next number. False: no memory. */
 bool recording_note_generation(struct recording_side *side);
 
+/* Reads a file, with what the API had made by `t` if it had this hash then, which `same` says. On
+ * false, too, the configuration is to be freed. */
+bool recording_load(const struct recording_side *side, const char *path, const char *hash, tg_ms t,
+                    struct config *config, bool *same);
+
 /* Leaves out of a configuration what only `serve` needs. */
 void recording_make_virtual(struct config *config);
 
