@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { calls, chat, EXACT, EXACT_COST, reason, until } from './kit.mjs';
-import { patientFleet, Redis, window } from './redis_kit.mjs';
+import { follows, patientFleet, Redis, window } from './redis_kit.mjs';
 
 async function takeOver(t, gateway) {
     const before = gateway.process;
     t.after(() => before.over || (before.child.kill('SIGKILL'), before.ended));
+    await follows(gateway); /* whoever takes over while it reads the store's changes is told to try again */
     gateway.options = ['--takeover'];
     await gateway.begin();
     return before;
