@@ -43,6 +43,46 @@ struct admin_change *admin_change_new(struct admin_call *call, enum admin_change
     return change;
 }
 
+/* Whether half of a pair of surrogates stands there, "\ud83d": the high one, or the low one. */
+static bool is_surrogate(const char *text, uint32_t first, uint32_t *bits)
+{
+    char digits[5] = "";
+    uint32_t value;
+
+    if (text[0] != '\\' || text[1] != 'u' || strspn(text + 2, "0123456789abcdefABCDEF") < 4)
+        return false;
+    memcpy(digits, text + 2, 4);
+    value = (uint32_t)strtoul(digits, NULL, 16);
+    *bits = value & 0x3ff;
+    return (value & ~0x3ffu) == first;
+}
+
+/* JSON may write what is above U+FFFF as a pair of surrogates, and YAML knows none: each becomes its
+ * character. `text` is good JSON with a 0 after it; returns how many bytes it has then. */
+static size_t join_surrogates(char *text, size_t n)
+{
+    uint32_t high, low;
+    size_t to = 0, at = 0;
+
+    while (at < n) {
+        if (n - at >= 12 && is_surrogate(text + at, 0xd800, &high) &&
+            is_surrogate(text + at + 6, 0xdc00, &low)) {
+            uint32_t character = 0x10000 + (high << 10 | low);
+            text[to++] = (char)(0xf0 | character >> 18);
+            text[to++] = (char)(0x80 | (character >> 12 & 0x3f));
+            text[to++] = (char)(0x80 | (character >> 6 & 0x3f));
+            text[to++] = (char)(0x80 | (character & 0x3f));
+            at += 12;
+            continue;
+        }
+        if (text[at] == '\\' && at + 1 < n) /* what follows belongs to it: "\\ud83d" is text */
+            text[to++] = text[at++];
+        text[to++] = text[at++];
+    }
+    text[to] = '\0';
+    return to;
+}
+
 bool admin_change_take_body(struct admin_change *change)
 {
     struct admin_call *call = change->call;
@@ -55,7 +95,7 @@ bool admin_change_take_body(struct admin_change *change)
     }
     memcpy(change->text, call->body, call->body_n);
     change->text[call->body_n] = '\0';
-    change->bytes = call->body_n;
+    change->bytes = join_surrogates(change->text, call->body_n);
     return true;
 }
 

@@ -450,6 +450,26 @@ static void settings_that_are_wrong_name_the_field_and_its_place(void **state)
     expect(200, "DELETE", "/api/v1/tenants/team/keys/there", NULL);
 }
 
+/* Python's json writes all that is not ASCII so. */
+static void an_escaped_character_is_itself(void **state)
+{
+    (void)state;
+    expect(201, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"x\",\"tags\":{\"a\":\"<\\ud83d\\ude00\\u00e4\\uDBFF\\udfff>\","
+           "\"b\":\"\\\\ud83d\\\\ude00\"}}");
+    const struct config_pairs *tags = &config_find_key(tenant("team"), "x")->own.tags;
+    assert_string_equal(tags->list[0].value, "<\xf0\x9f\x98\x80\xc3\xa4\xf4\x8f\xbf\xbf>");
+    assert_string_equal(tags->list[1].value, "\\ud83d\\ude00");
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/x", NULL);
+    expect(400, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"x\",\"tags\":{\"a\":\"\\ud83d\"}}");
+    expect(201, "PUT", "/api/v1/tenants/new",
+           "{\"keys\":[{\"name\":\"\\ud83d\\ude00\",\"sha256\":\""
+           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}]}");
+    assert_string_equal(tenant("new")->keys[0].name, "\xf0\x9f\x98\x80");
+    expect(200, "DELETE", "/api/v1/tenants/new", NULL);
+}
+
 static void settings_have_a_most(void **state)
 {
     static const char begin[] = "{\"name\":\"x\",\"tags\":{}";
@@ -964,6 +984,7 @@ int main(void)
         TEST(a_key_is_said_once_and_works),
         TEST(a_key_has_what_the_request_gives_it),
         TEST(settings_that_are_wrong_name_the_field_and_its_place),
+        TEST(an_escaped_character_is_itself),
         TEST(settings_have_a_most),
         TEST(a_topup_raises_one_budget_until_it_is_taken_back),
         TEST(a_topup_of_everyone_is_nobodys),
