@@ -59,6 +59,18 @@ models: {big: {provider: p, price: {}, context: 8192}}"
 
 # ---- Slots ----
 
+greedy='the tenant "b" may have every slot, and then no other is served'
+of_two() {
+    echo "$m
+tenants: [{name: a, $1 keys: [{name: k, sha256: $(hash_of a)}]}, $2{name: b, $3 keys: [{name: k, sha256: $(hash_of b)}]}]"
+}
+warns "$greedy" "$(of_two 'concurrency: 8,' @ '')"
+good 'each tenant has slots of its own' "$(of_two 'concurrency: 8,' '' 'concurrency: 8,')"
+good 'each peer has its slots' "gate: {peers: {}}
+$(of_two '' '' '')"
+good 'who is alone takes them from nobody' "$m
+tenants: [{name: a}, {name: b, keys: [{name: k, sha256: $(hash_of b)}]}]"
+
 warns 'the tenant "a" may have 11 calls at once and all together 10 (gate.concurrency.max)' 'gate:
   concurrency: {max: 10, initial: 10, min: 1}
 tenants: [{name: a, concurrency: @11}]'

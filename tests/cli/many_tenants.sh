@@ -33,6 +33,7 @@ make_tenants() {
         }
     }'
     {
+        echo 'gate: {peers: {}}'
         echo 'providers: {p: {base_url: "http://127.0.0.1:1", api: openai}}'
         echo 'models:'
         awk 'BEGIN { for (i = 0; i < 20; i++) printf "  m%d: {provider: p, price: {}}\n", i }'

@@ -493,6 +493,31 @@ static void check_groups_of_keys(struct warner *warner)
     }
 }
 
+/* Several tenants with keys, and nothing that keeps one of them from having every slot. */
+static void check_fairness(struct warner *warner)
+{
+    const struct config *config = warner->config;
+    size_t callers = 0, greedy = config->n_tenants;
+
+    if (config->gate.peers.present || config->n_models == 0)
+        return;
+    for (size_t i = config->n_tenants; i-- > 0;) {
+        if (config->tenants[i].n_keys == 0)
+            continue;
+        callers++;
+        if (config->tenants[i].concurrency == 0)
+            greedy = i;
+    }
+    if (callers < 2 || greedy == config->n_tenants)
+        return;
+    warner->reader->current = warner->reader->places[greedy].document;
+    config_warning(
+        warner->reader, warner->reader->places[greedy].node,
+        "the tenant \"%.60s\" may have every slot, and then no other is served; "
+        "`gate: {peers: {}}` gives each 64, `concurrency` of a tenant as many as you say",
+        config->tenants[greedy].name);
+}
+
 void config_warn(struct reader *reader)
 {
     struct warner warner = {.reader = reader, .config = reader->config};
@@ -505,6 +530,7 @@ void config_warn(struct reader *reader)
     check_envoy(&warner);
     check_groups_of_keys(&warner);
     check_fits_of_all(&warner);
+    check_fairness(&warner);
     config_warn_of_passthrough(reader);
     config_warn_of_useless(reader);
     for (size_t i = 0; i < reader->config->n_tenants && !reader->no_memory; i++) {

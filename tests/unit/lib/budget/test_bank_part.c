@@ -23,7 +23,8 @@ static tg_reservation part_reserve(struct tg_bank *bank, tg_account account, tg_
     return must_ask(bank, account, money, false, SUNDAY).reservation;
 }
 
-/* A 64th of the amount. What was reserved before gives it nothing back, what it reserves itself does. */
+/* A 64th of the amount. What was reserved before gives nothing back to it, what it reserves itself
+ * does. */
 static void who_leaves_reserves_a_share(void **state)
 {
     tg_account account;
