@@ -72,11 +72,6 @@ static const struct style *style_of(const char *policy)
 
 /* ---- Panels ---------------------------------------------------------------------------------- */
 
-static bool same_panel(const struct regret_row *a, const struct regret_row *b)
-{
-    return a->set == b->set && a->prior == b->prior && (a->world == b->world || isnan(a->rho));
-}
-
 static void panel_name(struct panel *panel, const struct regret_row *row)
 {
     panel->title[0] = '\0';
@@ -106,19 +101,19 @@ static void find_panels(struct plot *plot, const struct regret_table *table)
 {
     for (size_t i = 0; i < table->n_rows; i++) {
         const struct regret_row *row = &table->rows[i];
-        if (i == 0 || !same_panel(row - 1, row)) {
+        if (i == 0 || !regret_same_panel(row - 1, row)) {
             if (plot->n_panels == PANELS_MAX)
                 return;
             panel_name(&plot->panels[plot->n_panels++], row);
         }
         struct panel *panel = &plot->panels[plot->n_panels - 1];
         panel_add(panel, row);
-        if (i + 1 < table->n_rows && same_panel(row, row + 1))
+        if (i + 1 < table->n_rows && regret_same_panel(row, row + 1))
             continue;
         for (size_t j = 0; j < table->n_summary; j++) {
             const struct regret_row *mean = &table->summary[j];
-            if (panel->n > 1 && strcmp(mean->measure, "mean") == 0 && same_panel(row, mean) &&
-                row->world == mean->world)
+            if (panel->n > 1 && strcmp(mean->measure, "mean") == 0 &&
+                regret_same_panel(row, mean) && row->world == mean->world)
                 panel_add(panel, mean);
         }
     }

@@ -132,21 +132,16 @@ static void print_row(const struct regret_suite *suite, const struct regret_row 
     putchar('\n');
 }
 
-static bool same_group(const struct regret_row *a, const struct regret_row *b)
-{
-    return a->set == b->set && a->prior == b->prior && (a->world == b->world || isnan(a->rho));
-}
-
 /* The summaries of a group follow its last row. */
 static void print_groups(const struct regret_suite *suite, const struct regret_table *table)
 {
     for (size_t i = 0; i < table->n_rows; i++) {
         const struct regret_row *row = &table->rows[i];
         print_row(suite, row);
-        if (i + 1 < table->n_rows && same_group(row, row + 1))
+        if (i + 1 < table->n_rows && regret_same_panel(row, row + 1))
             continue;
         for (size_t j = 0; j < table->n_summary; j++)
-            if (same_group(row, &table->summary[j]) && row->world == table->summary[j].world)
+            if (regret_same_panel(row, &table->summary[j]) && row->world == table->summary[j].world)
                 print_row(suite, &table->summary[j]);
         if (i + 1 < table->n_rows)
             putchar('\n');

@@ -9,15 +9,10 @@
 
 #include "cli/replay/recording_side_internal.h"
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 static bool same_outcome(const struct recorded_outcome *a, const struct recorded_outcome *b)
 {
-    return a->to == b->to && same_text(a->reason, b->reason) && a->reserved == b->reserved &&
-           same_text(a->key, b->key);
+    return a->to == b->to && text_same(a->reason, b->reason) && a->reserved == b->reserved &&
+           text_same(a->key, b->key);
 }
 
 static bool same_numbers(const struct recorded_outcome *a, const struct recorded_outcome *b)

@@ -7,6 +7,7 @@
 
 #include "io/net/address.h"
 #include "io/redis/redis.h"
+#include "io/text/hex.h"
 #include "lib/core/problem.h"
 
 static const struct scheme {
@@ -24,14 +25,6 @@ static const struct scheme {
     {"rediss+sentinel://", REDIS_SENTINEL, true, false, 26379},
 };
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Undoes percent-escapes. False: too long, an escape that is none, or of a zero. */
 static bool unescape(struct slice text, char *to, size_t room)
 {
@@ -41,8 +34,8 @@ static bool unescape(struct slice text, char *to, size_t room)
         char c = text.at[i];
 
         if (c == '%') {
-            int high = i + 2 < text.n ? hex(text.at[i + 1]) : -1;
-            int low = high >= 0 ? hex(text.at[i + 2]) : -1;
+            int high = i + 2 < text.n ? hex_digit(text.at[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(text.at[i + 2]) : -1;
             if (low < 0 || high * 16 + low == 0)
                 return false;
             c = (char)(high * 16 + low);

@@ -34,4 +34,10 @@ static inline bool slice_begins(struct slice text, struct slice with)
     return text.n >= with.n && memcmp(text.at, with.at, with.n) == 0;
 }
 
+/* The same text, or none both times. */
+static inline bool text_same(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
 #endif

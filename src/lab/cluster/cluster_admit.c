@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lab/cluster/cluster_flow.h"
 #include "lab/cluster/cluster_internal.h"
 
 /* ---- Making and unmaking --------------------------------------------------------------------- */
@@ -58,17 +59,12 @@ static void cluster_admit_note(struct cluster_run_state *run, uint32_t request,
     outcome->decided_us = run->now_us;
 }
 
-static int32_t cluster_admit_priority_of(const struct cluster_run_state *run, uint32_t request)
-{
-    return run->config->classes[run->load->requests[request].slo_class].priority;
-}
-
 static bool over_budget(const struct cluster_run_state *run, uint32_t request)
 {
     uint32_t tenant = run->load->requests[request].tenant;
 
     return run->budgets != NULL && (double)run->tenant_running[tenant] > run->budgets[tenant] &&
-           cluster_admit_priority_of(run, request) < 0;
+           flow_priority(run, request) < 0;
 }
 
 /* When the bucket will have enough tokens, if no other request takes any. */
@@ -114,7 +110,7 @@ static void ask_tiers(struct cluster_run_state *run, uint32_t request)
         most = load > most ? load : most;
     }
     if (most <= config->tier_shed_threshold ||
-        cluster_admit_priority_of(run, request) >= config->tier_shed_min_priority) {
+        flow_priority(run, request) >= config->tier_shed_min_priority) {
         decision_pass(run, request);
         return;
     }
@@ -128,7 +124,7 @@ static void ask_saturation(struct cluster_run_state *run, uint32_t request)
     double saturation =
         route_saturation(run, config->gaie_queue_threshold, config->gaie_kv_threshold);
 
-    if (cluster_admit_priority_of(run, request) >= 0 || saturation < 1) {
+    if (flow_priority(run, request) >= 0 || saturation < 1) {
         decision_pass(run, request);
         return;
     }

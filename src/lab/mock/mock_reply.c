@@ -2,6 +2,7 @@
 #include "lab/mock/mock_reply.h"
 
 #include "io/http/http.h"
+#include "lib/core/num.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -157,11 +158,6 @@ void mock_id(const struct mock_reply *reply, const char *prefix, struct text_out
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static struct mock_counts all_of(int64_t number)
 {
     return (struct mock_counts){number, number, number, number, number, number};
@@ -179,9 +175,9 @@ struct mock_counts mock_counts_of(const struct mock_reply *reply)
         return all_of(-1);
     if (action->usage == MOCK_USAGE_ABSURD)
         return all_of(INT64_MAX);
-    counts.cached = smaller(action->cached, counts.prompt);
-    counts.cache_write = smaller(action->cache_write, counts.prompt - counts.cached);
-    counts.reasoning = smaller(action->reasoning, reply->output) * reply->ask->choices;
+    counts.cached = num_min(action->cached, counts.prompt);
+    counts.cache_write = num_min(action->cache_write, counts.prompt - counts.cached);
+    counts.reasoning = num_min(action->reasoning, reply->output) * reply->ask->choices;
     counts.total = counts.prompt + counts.output;
     return counts;
 }
@@ -233,7 +229,7 @@ static int64_t calls_of(const struct mock_ask *ask, const struct mock_action *ac
 
     if (ask->n_tools == 0 || ask->forbidden || ask->endpoint == MOCK_COMPLETIONS)
         return 0;
-    return ask->alone ? smaller(calls, 1) : calls;
+    return ask->alone ? num_min(calls, 1) : calls;
 }
 
 static int64_t pieces_of(struct slice said)
@@ -280,13 +276,13 @@ void mock_reply_init(struct mock_reply *reply, const struct mock_ask *ask,
     reply->cut = ask->max_tokens >= 0 && ask->max_tokens < tokens;
     if (reply->cut)
         reply->output = ask->max_tokens;
-    reply->words = reply->output - smaller(action->reasoning, reply->output);
+    reply->words = reply->output - num_min(action->reasoning, reply->output);
     reply->thoughts = action->thinking && ask->endpoint != MOCK_COMPLETIONS
-                          ? smaller(action->reasoning, reply->output)
+                          ? num_min(action->reasoning, reply->output)
                           : 0;
     reply->pieces = reply->words / reply->calls;
     if (said != NULL)
-        reply->pieces = smaller(reply->pieces, whole);
+        reply->pieces = num_min(reply->pieces, whole);
     else if (reply->tool)
         reply->pieces += 2;
     count_events(reply);

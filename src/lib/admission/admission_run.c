@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static bool holds_nothing(const struct admission_run *run)
-{
-    return run->state == ADMISSION_IDLE || run->state == ADMISSION_REFUSED ||
-           run->state == ADMISSION_FAILED;
-}
-
 /* A decision about rate and cost alone, in the form of a gate's. */
 static void answer_of_axes(const struct tg_axes *axes, struct tg_answer *answer)
 {
@@ -143,12 +137,12 @@ static enum admission_state run_step(struct admission_run *run, const struct adm
     tg_ms now = event->now;
     enum tg_err err;
 
-    assert(!holds_nothing(run) || (run->lease == 0 && !run->is_charged));
+    assert(!admission_run_holds_nothing(run) || (run->lease == 0 && !run->is_charged));
     assert(!run->is_charged || run->state == ADMISSION_ADMITTED);
     assert(run->gate != NULL || run->lease == 0);
     switch (event->kind) {
     case ADMISSION_PRECHECK:
-        assert(holds_nothing(run) && run->gate != NULL);
+        assert(admission_run_holds_nothing(run) && run->gate != NULL);
         err = tg_gate_precheck(run->gate, run->call, now, answer);
         enter(run,
               err                        ? ADMISSION_FAILED
@@ -157,7 +151,7 @@ static enum admission_state run_step(struct admission_run *run, const struct adm
               err, answer);
         return run->state;
     case ADMISSION_ADMIT:
-        assert(holds_nothing(run) || run->state == ADMISSION_CHECKED);
+        assert(admission_run_holds_nothing(run) || run->state == ADMISSION_CHECKED);
         err = TG_OK;
         if (run->gate != NULL)
             err = tg_gate_admit(run->gate, run->call, run->lease, now, answer);

@@ -243,4 +243,11 @@ static inline void admission_run_renew(const struct admission_run *run, tg_ms no
         tg_gate_renew(run->gate, run->lease, now, 0);
 }
 
+/* Whether it has nothing to give back. */
+static inline bool admission_run_holds_nothing(const struct admission_run *run)
+{
+    return run->state == ADMISSION_IDLE || run->state == ADMISSION_REFUSED ||
+           run->state == ADMISSION_FAILED;
+}
+
 #endif

@@ -250,6 +250,7 @@ void credential_refused(struct tg_keyring *ring, struct credential *credential, 
 enum tg_err keyring_check(const struct tg_keyring_spec *spec, struct tg_problem *problem);
 
 int pair_compare(const char *provider, const char *name, const struct pair *with);
+int pair_order(const void *a, const void *b); /* the same, for qsort() */
 
 /* In a sorted list; null: it is not there. */
 struct pair *pairs_find(struct pair *const *list, size_t n, const char *provider, const char *name);

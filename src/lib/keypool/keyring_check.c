@@ -17,6 +17,13 @@ int pair_compare(const char *provider, const char *name, const struct pair *with
     return order ? order : strcmp(name, with->name);
 }
 
+int pair_order(const void *a, const void *b)
+{
+    const struct pair *x = a;
+
+    return pair_compare(x->provider, x->name, b);
+}
+
 struct pair *pairs_find(struct pair *const *list, size_t n, const char *provider, const char *name)
 {
     size_t low = 0, high = n;
@@ -99,20 +106,13 @@ static enum tg_err check_pool_numbers(const struct tg_pool_spec *pool, struct tg
 
 /* ---- names ---- */
 
-static int order_of_pairs(const void *a, const void *b)
-{
-    const struct pair *x = a;
-
-    return pair_compare(x->provider, x->name, b);
-}
-
 /* Sorts, and finds two that are the same. */
 static enum tg_err check_twice(struct pair *pairs, size_t n, const char *what,
                                struct tg_problem *problem)
 {
-    qsort(pairs, n, sizeof *pairs, order_of_pairs);
+    qsort(pairs, n, sizeof *pairs, pair_order);
     for (size_t i = 1; i < n; i++)
-        if (order_of_pairs(&pairs[i - 1], &pairs[i]) == 0)
+        if (pair_order(&pairs[i - 1], &pairs[i]) == 0)
             return problem_say(problem, TG_ERR_INVALID, "%s %s of %s is given twice", what,
                                pairs[i].name, pairs[i].provider);
     return TG_OK;
@@ -147,7 +147,7 @@ static enum tg_err check_keys(const struct tg_pool_spec *pool, const struct pair
                                pool->model, pool->provider, i + 1);
         struct pair group = {pool->provider, key->group};
         if (key->group &&
-            (n_groups == 0 || !bsearch(&group, groups, n_groups, sizeof group, order_of_pairs)))
+            (n_groups == 0 || !bsearch(&group, groups, n_groups, sizeof group, pair_order)))
             return problem_say(problem, TG_ERR_INVALID,
                                "key %s in pool %s of %s: there is no group %s", key->name,
                                pool->model, pool->provider, key->group);

@@ -82,21 +82,14 @@ static struct credential *new_credential(struct tg_keyring *ring, const char *pr
     return credential;
 }
 
-static int order_of_pairs(const void *a, const void *b)
-{
-    const struct pair *x = a;
-
-    return pair_compare(x->provider, x->name, b);
-}
-
 /* Every (provider, name) of a key, once. */
 static bool plan_credentials(struct plan *plan, struct pair *pairs, size_t n)
 {
     struct tg_keyring *ring = plan->ring;
 
-    qsort(pairs, n, sizeof *pairs, order_of_pairs);
+    qsort(pairs, n, sizeof *pairs, pair_order);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && order_of_pairs(&pairs[i - 1], &pairs[i]) == 0)
+        if (i > 0 && pair_order(&pairs[i - 1], &pairs[i]) == 0)
             continue;
         struct credential *credential = pair_credential(
             pairs_find(ring->credentials, ring->n_credentials, pairs[i].provider, pairs[i].name));

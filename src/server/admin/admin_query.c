@@ -1,18 +1,11 @@
 /* admin_query.c - names in a path and parameters in a query, decoded: see admin_query.h. */
 #include "server/admin/admin_query.h"
+#include "io/text/hex.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* ---- decoding ---- */
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 bool admin_decode(struct slice text, bool plus, char *to, size_t size)
 {
@@ -23,8 +16,8 @@ bool admin_decode(struct slice text, bool plus, char *to, size_t size)
         if (plus && c == '+')
             c = ' ';
         if (c == '%') {
-            int high = i + 1 < text.n ? digit_of(text.at[i + 1]) : -1;
-            int low = i + 2 < text.n ? digit_of(text.at[i + 2]) : -1;
+            int high = i + 1 < text.n ? hex_digit(text.at[i + 1]) : -1;
+            int low = i + 2 < text.n ? hex_digit(text.at[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             c = (char)(high << 4 | low);

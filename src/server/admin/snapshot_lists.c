@@ -219,13 +219,6 @@ struct budget_list {
     size_t n, seen, most;
 };
 
-static double ratio_of(const struct tg_budget_metrics *budget)
-{
-    double used = (double)budget->settled + (double)budget->outstanding;
-
-    return budget->amount > 0 ? used / (double)budget->amount : 1;
-}
-
 static void keep_budget(struct budget_list *all, const struct budget_view *view)
 {
     size_t at = all->n;
@@ -259,7 +252,7 @@ void snapshot_write_budget(struct json_writer *out, const char *tenant, const ch
     json_member_number(out, "limit_micro_usd", budget->amount);
     json_member_number(out, "used_micro_usd", budget->settled);
     json_member_number(out, "reserved_micro_usd", budget->outstanding);
-    json_member_real(out, "used_ratio", ratio_of(budget));
+    json_member_real(out, "used_ratio", spending_used_ratio(budget));
     json_member_unless(out, "begins_at", budget->begin, 0);
     json_member_unless(out, "reset_at", budget->end, TG_NUMBER_MAX);
     json_write_object_end(out);
@@ -292,7 +285,7 @@ static double order_of(const struct gateway *gateway, const struct config *confi
                        const struct config_tenant *tenant, const char *key,
                        const struct tg_budget_metrics *budget)
 {
-    double own = ratio_of(budget);
+    double own = spending_used_ratio(budget);
 
     if (gateway->remote == NULL || budget->amount <= 0)
         return own;

@@ -5,6 +5,7 @@
  * stands for "not given".
  */
 #include "server/admit/admit_read.h"
+#include "io/text/hex.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -277,14 +278,6 @@ bool admit_read(struct json_reader *reader, struct slice body, size_t readable,
 }
 
 /* ---- a query ---- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Percent-decodes a text into the message's room. False: a bad escape, or it is too long. */
 static bool unescape(struct admit_message *message, struct slice *text)

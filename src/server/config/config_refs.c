@@ -366,11 +366,6 @@ static int compare_keys(const void *a, const void *b)
     return left->model < right->model ? -1 : 1;
 }
 
-static bool is_same_text(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 static bool same_secret(const struct config_secret *a, const struct config_secret *b)
 {
     return a->size == b->size && (a->size == 0 || memcmp(a->bytes, b->bytes, a->size) == 0);
@@ -379,14 +374,14 @@ static bool same_secret(const struct config_secret *a, const struct config_secre
 /* One name is one secret at one address in one group. Its limits may be others for each model. */
 static bool is_same_key(const struct config_provider_key *a, const struct config_provider_key *b)
 {
-    bool same_group = is_same_text(a->group, b->group);
+    bool same_group = text_same(a->group, b->group);
 
     return same_secret(&a->secret, &b->secret) &&
            same_secret(&a->session_token, &b->session_token) &&
            same_secret(&a->account_text, &b->account_text) &&
-           is_same_text(a->access_key, b->access_key) && is_same_text(a->base.host, b->base.host) &&
+           text_same(a->access_key, b->access_key) && text_same(a->base.host, b->base.host) &&
            a->base.port == b->base.port && a->base.tls == b->base.tls &&
-           is_same_text(a->base.path, b->base.path) && same_group;
+           text_same(a->base.path, b->base.path) && same_group;
 }
 
 static size_t add_keys(struct named_key *list, size_t n, size_t provider, size_t model,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text/hex.h"
 #include "lib/budget/civil.h"
 
 static bool is_digit(char c)
@@ -163,15 +164,6 @@ bool value_factor(const char *text, int64_t *milli)
         return false;
     *milli = millionths / 1000;
     return true;
-}
-
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 bool value_sha256(const char *text, uint8_t hash[32])

@@ -24,4 +24,12 @@ enum ask_tool {
 /* `hidden` is set to the tokens that its description adds to the prompt. */
 enum ask_tool ask_tool_of(struct json_text type, int64_t *hidden);
 
+static inline bool ask_is_one_of(struct json_text text, const char *const words[])
+{
+    for (size_t i = 0; words[i] != NULL && text.size > 0; i++)
+        if (words[i][0] == text.bytes[0] && json_text_is(text, words[i]))
+            return true;
+    return false;
+}
+
 #endif

@@ -5,14 +5,6 @@
  */
 #include "server/dialect/ask_internal.h"
 
-static bool is_among(struct json_text text, const char *const words[])
-{
-    for (size_t i = 0; words[i] != NULL && text.size > 0; i++)
-        if (words[i][0] == text.bytes[0] && json_text_is(text, words[i]))
-            return true;
-    return false;
-}
-
 enum ask_media ask_media_of(struct json_text type)
 {
     static const char *const images[] = {"image_url",           "input_image",           "image",
@@ -45,13 +37,13 @@ enum ask_media ask_media_of(struct json_text type)
         "click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait",
         NULL};
 
-    if (json_text_is(type, "text") || is_among(type, texts))
+    if (json_text_is(type, "text") || ask_is_one_of(type, texts))
         return ASK_NO_MEDIA;
-    if (is_among(type, images))
+    if (ask_is_one_of(type, images))
         return ASK_IMAGE;
-    if (is_among(type, audios))
+    if (ask_is_one_of(type, audios))
         return ASK_AUDIO;
-    return is_among(type, files) ? ASK_FILE : ASK_NEW_MEDIA;
+    return ask_is_one_of(type, files) ? ASK_FILE : ASK_NEW_MEDIA;
 }
 
 /* Tokens of hidden descriptions are Anthropic's documented ones, a fifth more where they are said

@@ -88,14 +88,6 @@ static inline bool ask_is_container(const struct json_value *value)
     return value->kind == JSON_OBJECT || value->kind == JSON_ARRAY;
 }
 
-static inline bool ask_is_one_of(struct json_text text, const char *const words[])
-{
-    for (size_t i = 0; words[i] != NULL && text.size > 0; i++)
-        if (words[i][0] == text.bytes[0] && json_text_is(text, words[i]))
-            return true;
-    return false;
-}
-
 /* ---- ask_walk.c: from value to value --------------------------------------------------------- */
 
 /* Says what is wrong, once, and returns false. `param` is the field. */

@@ -4,6 +4,7 @@
  * to a provider and nothing here, and what is not known is not forwarded unmetered. So paths are
  * compared byte by byte, before any escape in them is resolved.
  */
+#include "io/text/hex.h"
 #include "server/dialect/ask.h"
 #include "server/dialect/path_pattern.h"
 
@@ -83,15 +84,6 @@ bool endpoint_starts_work(struct slice path)
             if (slice_is(segment, names[i]))
                 return true;
     return false;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 bool endpoint_unescape(struct slice part, char *text, size_t size, size_t *n)

@@ -247,4 +247,12 @@ TG_MUST_CHECK enum tg_err spending_left(struct spending *spending, const struct 
 bool spending_each(struct spending *spending, tg_ms now, spending_each_fn *fn, void *context,
                    struct tg_problem *problem);
 
+/* What part of a budget is spent or reserved. */
+static inline double spending_used_ratio(const struct tg_budget_metrics *budget)
+{
+    double used = (double)budget->settled + (double)budget->outstanding;
+
+    return budget->amount > 0 ? used / (double)budget->amount : 1;
+}
+
 #endif

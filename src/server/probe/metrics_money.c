@@ -23,13 +23,6 @@ struct budget_views {
     struct budget_view list[1 + METRICS_BUDGETS_MAX];
 };
 
-static double ratio_of(const struct tg_budget_metrics *budget)
-{
-    double used = (double)budget->settled + (double)budget->outstanding;
-
-    return budget->amount > 0 ? used / (double)budget->amount : 1;
-}
-
 static void view_account(struct gateway *gateway, const char *tenant, size_t hint, tg_ms now,
                          struct budget_view *view)
 {
@@ -39,8 +32,8 @@ static void view_account(struct gateway *gateway, const char *tenant, size_t hin
     view->n = tg_bank_get_budgets(spending_bank(gateway->spending), account,
                                   spending_time(gateway->spending, now), view->budgets);
     for (size_t i = 0; i < view->n; i++)
-        if (ratio_of(&view->budgets[i]) > view->ratio)
-            view->ratio = ratio_of(&view->budgets[i]);
+        if (spending_used_ratio(&view->budgets[i]) > view->ratio)
+            view->ratio = spending_used_ratio(&view->budgets[i]);
 }
 
 /* The place of the least used one, tenants only. */
@@ -95,7 +88,7 @@ static void write_budget(struct exposition *text, enum budget_number number,
 
     snprintf(place, sizeof place, "%zu", i); /* one tenant may have two for each day */
     if (number == BUDGET_RATIO)
-        expose_real(text, &labels, ratio_of(budget));
+        expose_real(text, &labels, spending_used_ratio(budget));
     else if (number == BUDGET_LIMIT)
         expose_line(text, &labels, budget->amount);
     else

@@ -41,6 +41,7 @@
 
 #include "io/net/work_pool.h"
 #include "lib/admission/admission_run.h"
+#include "lib/core/container_of.h"
 #include "server/dialect/ask.h"
 #include "server/dialect/body_edit.h"
 #include "server/dialect/meter.h"
@@ -589,6 +590,14 @@ void call_refuse(struct call *call, const struct refusal *why);
 /* For limits of our own that refused after the gate had admitted: the gate is given everything
  * back. */
 void call_refuse_admitted(struct call *call, const struct refusal *why);
+
+/* Whose run it is, be it at the gate or at the slots. */
+static inline struct call *call_of_run(const struct admission_run *run)
+{
+    struct waiter *waiter = run->call->waiter;
+
+    return container_of(waiter, struct call, waiter);
+}
 
 static inline tg_ms call_now(const struct call *call)
 {

@@ -18,14 +18,6 @@
 
 /* ---- how a run waits and asks ---- */
 
-/* Both runs of a call have its waiter. */
-static struct call *call_of_run(const struct admission_run *run)
-{
-    struct waiter *waiter = run->call->waiter;
-
-    return container_of(waiter, struct call, waiter);
-}
-
 static enum tg_err call_waits_until(struct admission_run *run, tg_ms deadline)
 {
     struct call *call = call_of_run(run);

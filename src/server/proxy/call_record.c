@@ -19,13 +19,6 @@ static struct recorder *recorder_of(const struct call *call)
 
 /* ---- its runs at gates ---- */
 
-static struct call *call_of_run(const struct admission_run *run)
-{
-    struct waiter *waiter = run->call->waiter;
-
-    return container_of(waiter, struct call, waiter);
-}
-
 void call_record_before(struct admission_run *run, const struct admission_event *event)
 {
     struct call *call = call_of_run(run);

@@ -113,19 +113,13 @@ static void record_store_answer(struct record_trail *trail, const struct tg_axes
 
 /* ---- a run at a gate ---- */
 
-static bool run_holds_nothing(const struct admission_run *run)
-{
-    return run->state == ADMISSION_IDLE || run->state == ADMISSION_REFUSED ||
-           run->state == ADMISSION_FAILED;
-}
-
 void record_run_before(struct recorder *recorder, struct record_trail *trail,
                        const struct admission_run *run, const struct admission_event *event)
 {
     assert(trail->at == 0);
     /* An end without a lease changes nothing at a gate. */
     if (event->kind != ADMISSION_END ||
-        (!run_holds_nothing(run) && (run->lease != 0 || run->state == ADMISSION_ASKING)))
+        (!admission_run_holds_nothing(run) && (run->lease != 0 || run->state == ADMISSION_ASKING)))
         trail->at = recorder_enter(recorder);
 }
 

@@ -132,11 +132,6 @@ void access_token_unref(struct access_token *token)
         access_token_free(token);
 }
 
-static bool same_word(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 bool access_token_is_of(const struct access_token *token, const struct config_provider *provider,
                         const struct config_provider_key *key)
 {
@@ -144,15 +139,15 @@ bool access_token_is_of(const struct access_token *token, const struct config_pr
     const struct access_fetch *fetch = &token->fetch;
 
     /* With a file of authorities it is made anew, since the file may say something else by now. */
-    return account != NULL && same_word(token->provider, provider->name) &&
-           same_word(token->key, key->name) && same_word(fetch->email, account->email) &&
-           same_word(fetch->key_id, account->key_id) &&
+    return account != NULL && text_same(token->provider, provider->name) &&
+           text_same(token->key, key->name) && text_same(fetch->email, account->email) &&
+           text_same(fetch->key_id, account->key_id) &&
            fetch->private_key_n == account->private_key.size &&
            memcmp(fetch->private_key, account->private_key.bytes, fetch->private_key_n) == 0 &&
-           same_word(token->url.host, account->token_url.host) &&
+           text_same(token->url.host, account->token_url.host) &&
            token->url.port == account->token_url.port && token->url.tls == account->token_url.tls &&
-           same_word(token->url.path, account->token_url.path) &&
-           same_word(token->ca, provider->ca) && same_word(token->proxy, provider->proxy) &&
+           text_same(token->url.path, account->token_url.path) &&
+           text_same(token->ca, provider->ca) && text_same(token->proxy, provider->proxy) &&
            (!token->url.tls || token->ca == NULL || strcmp(token->ca, "system") == 0);
 }
 

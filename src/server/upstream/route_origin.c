@@ -31,16 +31,11 @@ bool route_origin_of(const struct config_url *url, const struct config_provider 
                             HTTP2_NEVER, origin, why);
 }
 
-static bool origin_text_same(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 /* With a file of authorities it is made anew, since the file may say something else by now. */
 bool route_origin_same(const struct config_url *a, const struct config_provider *of_a,
                        const struct config_url *b, const struct config_provider *of_b)
 {
-    return origin_text_same(a->host, b->host) && a->port == b->port && a->tls == b->tls &&
-           origin_text_same(of_a->proxy, of_b->proxy) && origin_text_same(of_a->ca, of_b->ca) &&
+    return text_same(a->host, b->host) && a->port == b->port && a->tls == b->tls &&
+           text_same(of_a->proxy, of_b->proxy) && text_same(of_a->ca, of_b->ca) &&
            (!a->tls || of_a->ca == NULL || strcmp(of_a->ca, "system") == 0);
 }
