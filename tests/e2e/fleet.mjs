@@ -229,6 +229,25 @@ for (const tiers of [false, true]) test(`a store that was emptied, put back or r
     for (const caller of callers) await caller.stop();
 });
 
+test('a store is restored once, however many gateways are asked to', async (t) => {
+    const redis = await Redis.start(t);
+    const { gateways } = await gatewaysOn(t, 3, redis);
+    const { version } = await made(gateways[0], 'PUT', '/tenants/team', {});
+    await everywhere(t, 'the tenant', gateways, async (g) => (await fleetOf(g)).version === version);
+    await redis.ask('FLUSHALL');
+    for (const gateway of gateways) await standing(gateway, 'store_regressed');
+    /* Each of them twice: whoever comes second would put another store beside the first one's. */
+    const replies = await Promise.all(
+        [...gateways, ...gateways].map((gateway) => api(gateway, 'POST', '/fleet/restore', { reason: 'it is empty' })),
+    );
+    const codes = replies.map((reply) => (reply.status === 200 ? 'restored' : reply.code)).sort();
+    assert.equal(codes.filter((code) => code === 'restored').length, 1, codes.join());
+    for (const code of codes) assert.match(code, /^(restored|version_conflict|not_regressed)$/);
+    await everywhere(t, 'restored', gateways, async (g) => (await fleetOf(g)).state === 'current');
+    await made(gateways[2], 'PUT', '/tenants/new', {});
+    await everywhere(t, 'a change', gateways, async (g) => (await api(g, 'GET', '/tenants/new')).status === 200);
+});
+
 test('what gateways had made before they shared a store is put into it, once', async (t) => {
     const redis = await Redis.start(t);
     const { mock } = await patientFleet(t, 1, redis.url, {});

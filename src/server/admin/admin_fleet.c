@@ -431,6 +431,13 @@ static void published(void *context, enum fleet_answer answer, const struct ledg
         admin_change_work(change, admin_fleet_keep_job, kept);
         return;
     case FLEET_CONFLICT:
+        if (change->kind == ADMIN_RESTORE) {
+            admin_change_say(change, 409, "version_conflict",
+                             "nothing was changed: the store is not the one any more that this "
+                             "gateway has looked at; another one may have restored it. Look at "
+                             "GET /api/v1/fleet first");
+            break;
+        }
         if (change->shared.expected < 0 && change->shared.tries++ < CONFLICTS_MAX) {
             admin_change_again(change);
             return;

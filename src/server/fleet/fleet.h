@@ -135,7 +135,8 @@ void fleet_read(struct fleet *fleet, fleet_read_done *done, void *context);
 void fleet_store(struct fleet *fleet, const struct ledger_fleet_mark *made_for,
                  const struct fleet_entries *entries, fleet_store_done *done, void *context);
 
-/* Replaces whatever is in the store by the entries: an operator's word. */
+/* Replaces what this gateway has last seen in the store by the entries: an operator's word. Where
+ * another gateway has restored it meanwhile it is FLEET_CONFLICT. */
 void fleet_restore(struct fleet *fleet, const struct fleet_entries *entries, fleet_store_done *done,
                    void *context);
 

@@ -15,6 +15,7 @@
 enum { AGAIN_MS = 50, TRIES = 40 };
 
 enum { FOUND = 6 }; /* what stands before entries in a reply */
+enum { SAID = 7 };  /* and before those of a change */
 
 /* ---- reading ---- */
 
@@ -119,6 +120,7 @@ static void send_change(struct fleet *fleet)
     fleet->args[3] = slice_of(fleet->made.change);
     fleet->args[4] = slice_of(schema);
     fleet->args[5] = slice_of(fleet->made_lineage);
+    fleet->args[6] = slice_of(fleet->replaced);
     fleet->tries++;
     redis_eval(fleet->options.redis, &fleet->store_ask, &script_fleet_change, keys, 4, fleet->args,
                fleet->n_args);
@@ -191,7 +193,7 @@ static void begin_store(struct fleet *fleet, const char *mode,
                         const struct ledger_fleet_mark *made_for,
                         const struct fleet_entries *entries, fleet_store_done *done, void *context)
 {
-    size_t n = 6 + 3 * entries->n;
+    size_t n = SAID + 3 * entries->n;
 
     assert(!fleet->store_done && !fleet->ended);
     fleet->mode = mode;
@@ -209,9 +211,9 @@ static void begin_store(struct fleet *fleet, const char *mode,
     }
     fleet->n_args = n;
     for (size_t i = 0; i < entries->n; i++) {
-        fleet->args[6 + 3 * i] = entries->list[i].name;
-        fleet->args[7 + 3 * i] = entries->list[i].value;
-        fleet->args[8 + 3 * i] = entries->list[i].gone ? SLICE("1") : SLICE("0");
+        fleet->args[SAID + 3 * i] = entries->list[i].name;
+        fleet->args[SAID + 1 + 3 * i] = entries->list[i].value;
+        fleet->args[SAID + 2 + 3 * i] = entries->list[i].gone ? SLICE("1") : SLICE("0");
     }
     fleet->store_done = done;
     fleet->store_context = context;
@@ -222,7 +224,7 @@ static void begin_store(struct fleet *fleet, const char *mode,
 void fleet_store(struct fleet *fleet, const struct ledger_fleet_mark *made_for,
                  const struct fleet_entries *entries, fleet_store_done *done, void *context)
 {
-    fleet->made_lineage[0] = '\0';
+    fleet->made_lineage[0] = fleet->replaced[0] = '\0';
     begin_store(fleet, made_for->epoch[0] != '\0' ? "change" : "create", made_for, entries, done,
                 context);
 }
@@ -236,6 +238,7 @@ void fleet_restore(struct fleet *fleet, const struct fleet_entries *entries, fle
 
     snprintf(fleet->made_lineage, sizeof fleet->made_lineage, "%s:%lld%s%.900s", mark->epoch,
              (long long)mark->version, fleet->lineage[0] != '\0' ? " " : "", fleet->lineage);
+    snprintf(fleet->replaced, sizeof fleet->replaced, "%s", fleet->stored_epoch);
     begin_store(fleet, "restore", mark, entries, done, context);
 }
 

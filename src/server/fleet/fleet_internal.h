@@ -65,6 +65,7 @@ struct fleet {
     const char *mode;
     struct ledger_fleet_mark made_for, made;
     char made_lineage[1024];
+    char replaced[LEDGER_FLEET_ID + 1]; /* a restore: the `stored_epoch` that it is meant for */
     struct slice *args;
     size_t n_args;
 

@@ -4,13 +4,14 @@
 --       4 the epoch of a store that a gateway has seen go back, while it does
 -- ARGV  1 "change", "create" or "restore"; 2 epoch; 3 the version that it was made for;
 --       4 its id; 5 schema; 6 lineage: epochs that a restored store goes on from;
+--       7 restore: the epoch of what is replaced, "-" where there is nothing;
 --       then name, value, "1" if it is taken away, of each entry
 --
 -- Reply: what became of it, and the version now.
 --     ok         it is stored; also when it comes a second time, after a connection that broke
 --     conflict   another change was first
 --     epoch      the store is another one, or empty
---     exists     create: there is one already
+--     exists     create: there is one already; restore: there is another one by now
 --     regressed  a gateway has seen a later state than this one
 --
 -- A reader that has version n reads what follows n in the stream. Changes of very many entries, and
@@ -37,7 +38,7 @@ if mode == 'change' then
     end
 elseif head[1] == epoch then
     return {'ok', version}
-elseif mode == 'create' and head[1] then
+elseif mode == 'create' and head[1] or mode == 'restore' and (head[1] or '-') ~= ARGV[7] then
     return {'exists', version}
 else
     redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
@@ -46,8 +47,8 @@ end
 
 version = version + 1
 local entry = {'id', id}
-local entries = (#ARGV - 6) / 3
-for i = 7, #ARGV, 3 do
+local entries = (#ARGV - 7) / 3
+for i = 8, #ARGV, 3 do
     if ARGV[i + 2] == '1' then
         redis.call('HDEL', KEYS[2], ARGV[i])
     else
