@@ -99,6 +99,21 @@ test('by a header that the proxy sets, with user and model, and by callers with 
     await gateway.idle();
 });
 
+test('a header that says who it is, twice with two values, says nothing', async (t) => {
+    const { gateway } = await world(t, {
+        top: { ext_authz: { known_by: 'header', tenant: 'header:x-team', user: 'header:x-who', model: 'header:x-model' } },
+        tenants: [{ name: 'c', users: { from: 'header:x-who', max: 9 } }],
+    });
+    for (const name of ['x-team', 'x-who', 'x-model']) {
+        const own = { 'x-team': 'c', 'x-who': 'u1', 'x-model': 'small' };
+        const twice = await held(gateway, '/', { headers: { ...own, [name]: ['victim', own[name]] } });
+        assert.equal(twice.status, 400, twice.body);
+        assert.match(JSON.parse(twice.body).error.message, new RegExp(`header ${name} is there twice`));
+        const same = await held(gateway, '/', { headers: { ...own, [name]: [own[name], own[name]] } });
+        assert.equal(same.status, 200, same.body);
+    }
+});
+
 test('by the address that the proxy saw, not by one that a client states', async (t) => {
     const from = async (top, headers) => {
         const { gateway } = await world(t, {
@@ -113,11 +128,18 @@ test('by the address that the proxy saw, not by one that a client states', async
         { 'x-forwarded-for': '10.0.0.9, 10.0.0.2' },
         { 'x-forwarded-for': ['10.0.0.9', ' 10.0.0.3 '] },
     ];
-    assert.deepEqual(await from({ trust_headers_from: ['127.0.0.1/32'] }, forwarded), [
-        '10.0.0.1',
-        '10.0.0.2',
-        '10.0.0.3',
-    ]);
+    const trusted = { trust_headers_from: ['127.0.0.1/32'] };
+    assert.deepEqual(await from(trusted, forwarded), ['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    /* However an address is written, with the port of each connection or another one of the client's network:
+     * it is one client, with one call. What is no address is nobody's, least of all a tenant's. */
+    for (const [client, ways] of [
+        ['10.0.0.4', ['10.0.0.4:1', '10.0.0.4:2', '::ffff:10.0.0.4', '10.0.0.4']],
+        ['2001:db8:0:5::/64', ['2001:db8:0:5::1', '[2001:DB8::5:0:0:0:2]:443', '2001:0db8:0:5:1::']],
+        ['127.0.0.1', ['a', 'unknown', '10.0.0.4,', '1.2.3.4.5']],
+    ]) {
+        const seen = await from(trusted, ways.map((way) => ({ 'x-forwarded-for': way })));
+        assert.deepEqual(seen.sort(), [client, ...ways.slice(1).map(() => 429)].sort());
+    }
     const untrusted = await from({ trust_headers_from: ['10.1.0.0/16'] }, forwarded);
     assert.deepEqual(untrusted.sort(), ['127.0.0.1', 429, 429].sort());
 });
@@ -165,6 +187,9 @@ test('Check: allowed with fields for both sides, denied with the whole reply', a
     const unknown = await check(t, address, { headers: { 'x-tollgate-tenant': 'b' } });
     assert.equal(unknown.status.code, status.UNAUTHENTICATED);
     assert.equal(unknown.denied_response.status.code, 401);
+    const many = Array.from({ length: 129 }, (_, i) => ({ key: i < 128 ? `x-${i}` : 'x-api-key', value: KEY }));
+    const cut = await check(t, address, { header_map: { headers: many } });
+    assert.equal(cut.denied_response.status.code, 400, 'what does not fit is not passed over');
     await gateway.idle();
 });
 

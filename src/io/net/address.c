@@ -79,3 +79,42 @@ void address_text(const struct sockaddr *address, char text[INET6_ADDRSTRLEN])
     else if (address->sa_family == AF_INET6)
         inet_ntop(AF_INET6, &any->in6.sin6_addr, text, INET6_ADDRSTRLEN);
 }
+
+/* Without what stands around it: "[::1]:443" is "::1", "10.0.0.1:443" is "10.0.0.1". False: it is
+ * too long for an address. */
+static bool unwrap(const char *at, size_t n, char figures[INET6_ADDRSTRLEN])
+{
+    const char *colon = memchr(at, ':', n), *end = at + n;
+
+    if (n > 0 && at[0] == '[') {
+        end = memchr(at, ']', n);
+        at++;
+    } else if (colon != NULL && memchr(colon + 1, ':', (size_t)(end - colon - 1)) == NULL) {
+        end = colon;
+    }
+    if (end == NULL || end - at >= INET6_ADDRSTRLEN)
+        return false;
+    memcpy(figures, at, (size_t)(end - at));
+    figures[end - at] = '\0';
+    return true;
+}
+
+bool address_client(const char *at, size_t n, char text[ADDRESS_CLIENT_BYTES])
+{
+    char figures[INET6_ADDRSTRLEN];
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (n == 0 || !unwrap(at, n, figures))
+        return false;
+    if (inet_pton(AF_INET, figures, &four) == 1)
+        return inet_ntop(AF_INET, &four, text, INET6_ADDRSTRLEN) != NULL;
+    if (inet_pton(AF_INET6, figures, &six) != 1)
+        return false;
+    if (IN6_IS_ADDR_V4MAPPED(&six))
+        return inet_ntop(AF_INET, six.s6_addr + 12, text, INET6_ADDRSTRLEN) != NULL;
+    memset(six.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &six, text, INET6_ADDRSTRLEN);
+    strcat(text, "/64");
+    return true;
+}

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -25,5 +26,12 @@ bool address_parse(const char *host, int port, union address *address, socklen_t
 
 /* "127.0.0.1", "::1", "unix": without the port. */
 void address_text(const struct sockaddr *address, char text[INET6_ADDRSTRLEN]);
+
+#define ADDRESS_CLIENT_BYTES (INET6_ADDRSTRLEN + sizeof "/64")
+
+/* One name for each client, however its address is written: "10.0.0.1", "2001:db8::/64". Takes an
+ * address in figures, with a port or in brackets, too; of IPv6 the network of 64 bits, for a client
+ * has all addresses of it. False: it is none. */
+bool address_client(const char *at, size_t n, char text[ADDRESS_CLIENT_BYTES]);
 
 #endif

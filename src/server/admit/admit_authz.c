@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "io/net/address.h"
 #include "server/tenancy/callers.h"
 #include "server/tenancy/trust.h"
 #include "server/tenancy/virtual_key.h"
@@ -47,6 +46,29 @@ static bool find_by_key(struct worker *worker, const struct http_head *head, str
     return true;
 }
 
+/* The value of a field that says who somebody is; empty: it is absent. False: it is there twice,
+ * with two values. A proxy that adds its field to those of a client would let the client choose. */
+static bool find_one(const struct http_head *head, const char *name, struct slice *value,
+                     struct refusal *why)
+{
+    bool is_found = false;
+
+    *value = (struct slice){NULL, 0};
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (!slice_equal(head->fields[i].name, slice_of(name)))
+            continue;
+        if (is_found && !slice_equal(head->fields[i].value, *value)) {
+            refusal_init(why, REPLY_INVALID_REQUEST,
+                         "the header %.60s is there twice, with two values; `ext_authz` reads it",
+                         name);
+            return false;
+        }
+        *value = head->fields[i].value;
+        is_found = true;
+    }
+    return true;
+}
+
 static bool find_tenant(struct worker *worker, struct admit_authz_request *request,
                         struct slice *tenant, struct refusal *why)
 {
@@ -56,7 +78,8 @@ static bool find_tenant(struct worker *worker, struct admit_authz_request *reque
     case CONFIG_AUTHZ_BY_KEY:
         return find_by_key(worker, request->head, tenant, &request->identity, why);
     case CONFIG_AUTHZ_BY_HEADER:
-        *tenant = http_find(request->head, slice_of(authz->tenant_header));
+        if (!find_one(request->head, authz->tenant_header, tenant, why))
+            return false;
         if (tenant->n > 0)
             return true;
         refusal_init(why, REPLY_INVALID_API_KEY,
@@ -65,6 +88,8 @@ static bool find_tenant(struct worker *worker, struct admit_authz_request *reque
         return false;
     default:
         *tenant = request->address;
+        if (address_client(tenant->at, tenant->n, request->client))
+            *tenant = slice_of(request->client);
         if (tenant->n > 0)
             return true;
         refusal_init(why, REPLY_INVALID_REQUEST,
@@ -74,8 +99,8 @@ static bool find_tenant(struct worker *worker, struct admit_authz_request *reque
 }
 
 /* The header that the section names, else the one by which the tenant's own calls name users. */
-static struct slice find_user(struct worker *worker, const struct http_head *head,
-                              struct slice tenant)
+static bool find_user(struct worker *worker, const struct http_head *head, struct slice tenant,
+                      struct slice *user, struct refusal *why)
 {
     const struct config *config = &worker->generation->config;
     const struct config_tenant *known = config_tenant(config, tenant.at, tenant.n);
@@ -83,7 +108,7 @@ static struct slice find_user(struct worker *worker, const struct http_head *hea
 
     if (header == NULL && known != NULL && known->users.present)
         header = known->users.header;
-    return header != NULL ? http_find(head, slice_of(header)) : (struct slice){NULL, 0};
+    return header == NULL || find_one(head, header, user, why);
 }
 
 bool admit_authz_read(struct worker *worker, struct admit_authz_request *request,
@@ -103,11 +128,12 @@ bool admit_authz_read(struct worker *worker, struct admit_authz_request *request
     ask->user = request->user;
     if (ask->user.n == 0)
         ask->user = slice_of(request->identity.user);
-    if (ask->user.n == 0)
-        ask->user = find_user(worker, request->head, ask->tenant);
+    if (ask->user.n == 0 && !find_user(worker, request->head, ask->tenant, &ask->user, why))
+        return false;
     ask->model = request->model;
-    if (ask->model.n == 0 && authz->model_header != NULL)
-        ask->model = http_find(request->head, slice_of(authz->model_header));
+    if (ask->model.n == 0 && authz->model_header != NULL &&
+        !find_one(request->head, authz->model_header, &ask->model, why))
+        return false;
     ask->cost = request->cost >= 0 ? request->cost : authz->cost;
     return true;
 }
@@ -132,7 +158,8 @@ struct slice admit_authz_address(struct worker *worker, const struct http_inboun
         last.at++, last.n--;
     while (last.n > 0 && last.at[last.n - 1] == ' ')
         last.n--;
-    if (last.n > 0)
+    char client[ADDRESS_CLIENT_BYTES];
+    if (address_client(last.at, last.n, client))
         return last;
     room[0] = '\0';
     if (peer != NULL)

@@ -13,6 +13,7 @@
 
 #include <netinet/in.h>
 
+#include "io/net/address.h"
 #include "server/admit/admit.h"
 #include "server/runtime/identity.h"
 
@@ -21,11 +22,12 @@
 #define ADMIT_AUTHZ_TOKEN "x-tollgate-caller"
 
 struct admit_authz_request {
-    const struct http_head *head;     /* the client's fields, names in lower case */
-    struct slice address;             /* the client's; empty: not known */
-    struct slice tenant, user, model; /* stated by the operator; empty: not stated */
-    int64_t cost;                     /* the same; negative: not stated */
-    struct identity identity;         /* who is known by a key or a token; set by reading */
+    const struct http_head *head;      /* the client's fields, names in lower case */
+    struct slice address;              /* the client's; empty: not known */
+    struct slice tenant, user, model;  /* stated by the operator; empty: not stated */
+    int64_t cost;                      /* the same; negative: not stated */
+    struct identity identity;          /* who is known by a key or a token; set by reading */
+    char client[ADDRESS_CLIENT_BYTES]; /* room for whom the address stands for */
 };
 
 /* The entry that such questions have; null: `ext_authz` is absent. */
@@ -41,7 +43,8 @@ bool admit_authz_may_ask(struct worker *worker, struct slice token);
 bool admit_authz_read(struct worker *worker, struct admit_authz_request *request,
                       struct admit_ask *ask, struct refusal *why);
 
-/* The client's address: what a trusted proxy says of it last, else the connection's. */
+/* The client's address: what a trusted proxy says of it last, if that is one, else that of the
+ * connection. */
 struct slice admit_authz_address(struct worker *worker, const struct http_inbound *in,
                                  char room[INET6_ADDRSTRLEN]);
 

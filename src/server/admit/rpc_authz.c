@@ -186,20 +186,26 @@ static struct slice value_of(const header_value *field)
                : slice_of(field->value);
 }
 
-/* The client's fields, as many as fit. */
-static size_t read_fields(const http_request *request, struct http_field fields[HTTP_FIELDS_MAX])
+/* The client's fields. False: they are too many, and one that does not fit might be the one that
+ * says who it is. */
+static bool read_fields(const http_request *request, struct http_field fields[HTTP_FIELDS_MAX],
+                        size_t *n, struct refusal *why)
 {
-    size_t n = 0;
+    size_t n_map = request->header_map != NULL ? request->header_map->n_headers : 0;
 
-    for (size_t i = 0; i < request->n_headers && n < HTTP_FIELDS_MAX; i++)
-        fields[n++] = (struct http_field){slice_of(request->headers[i]->key),
-                                          slice_of(request->headers[i]->value)};
-    for (size_t i = 0;
-         request->header_map != NULL && i < request->header_map->n_headers && n < HTTP_FIELDS_MAX;
-         i++)
-        fields[n++] = (struct http_field){slice_of(request->header_map->headers[i]->key),
-                                          value_of(request->header_map->headers[i])};
-    return n;
+    *n = 0;
+    if (request->n_headers + n_map > HTTP_FIELDS_MAX) {
+        refusal_init(why, REPLY_INVALID_REQUEST, "the request has more than %d fields",
+                     HTTP_FIELDS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < request->n_headers; i++)
+        fields[(*n)++] = (struct http_field){slice_of(request->headers[i]->key),
+                                             slice_of(request->headers[i]->value)};
+    for (size_t i = 0; i < n_map; i++)
+        fields[(*n)++] = (struct http_field){slice_of(request->header_map->headers[i]->key),
+                                             value_of(request->header_map->headers[i])};
+    return true;
 }
 
 static bool read_cost(const char *text, int64_t *cost)
@@ -272,10 +278,10 @@ static void rpc_authz_check(struct grpc_call *call, const ProtobufCMessage *mess
                                       : "`attributes.request.http` is missing");
         return;
     }
-    const struct http_head head = {.fields = fields,
-                                   .n_fields = read_fields(from->request->http, fields)};
+    struct http_head head = {.fields = fields};
     struct admit_authz_request request = {.head = &head, .address = address_of(from), .cost = -1};
-    if (!read_extensions(from, &request, &why) || !admit_authz_read(worker, &request, &ask, &why)) {
+    if (!read_fields(from->request->http, fields, &head.n_fields, &why) ||
+        !read_extensions(from, &request, &why) || !admit_authz_read(worker, &request, &ask, &why)) {
         admit_report_refusal(worker, authz->caller.entry, &why);
         send_denied(call, &why, NULL);
         return;
