@@ -379,10 +379,63 @@ static void prices_are_what_their_definition_says(void **state)
     cases_report("prices are what their definition says", cases);
 }
 
+/* ---- units ---- */
+
+static struct online *scaled(struct tg_bid_config config, double cost_unit)
+{
+    struct online *made = NULL;
+
+    config.online.cost_budget *= cost_unit;
+    assert_int_equal(online_new(&config, &made, NULL), TG_OK);
+    return made;
+}
+
+/* Two policies are told of the same calls, whose costs the second counts in another unit, a small
+ * one or a large one: what is worth it to one is worth it to the other. */
+static void verdicts_do_not_depend_on_the_unit_of_cost(void **state)
+{
+    static const int powers[] = {40, -40, 10, -10, 3};
+    long cases = 0, worth = 0;
+    (void)state;
+
+    for (uint64_t life = 0; life < 30; life++) {
+        int power = powers[life % COUNT_OF(powers)];
+        struct draw draw = draw_stream(seed, 1000 + life);
+        struct tg_bid_config config;
+        tg_ms now = 0;
+        tg_bid_config_init(&config);
+        config.online.window = 1000;
+        config.online.steady = life % 2 == 0;
+        config.online.cost_budget = life % 3 == 0 ? 0.75 : 20000;
+        config.online.rate_budget = life % 7 == 0 ? 0 : 100;
+        config.online.conc_budget_s = life % 4 == 0 ? 20 : 0;
+        double unit = config.online.cost_budget / 20000;
+        struct online *one = scaled(config, 1), *other = scaled(config, ldexp(1, power));
+        for (int i = 0; i < 600; i++, cases++) {
+            double cost = unit * 50 * (double)draw_between(&draw, 1, 8), hold = draw_unit(&draw);
+            double value = cost / unit * exp(3 * draw_unit(&draw));
+            double there = ldexp(cost, power);
+            now += draw_between(&draw, 0, 20);
+            bool want = online_worth(one, cost, value, hold, 3, now);
+            assert_int_equal(online_worth(other, there, value, hold, 3, now), want);
+            worth += want;
+            if (!want)
+                continue;
+            online_admitted(one, cost, value, hold, now);
+            online_admitted(other, there, value, hold, now);
+        }
+        online_free(one);
+        online_free(other);
+    }
+    print_message("%ld of %ld were worth it\n", worth, cases);
+    assert_in_range(worth, cases / 10, cases * 9 / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prices_are_what_their_definition_says),
+        cmocka_unit_test(verdicts_do_not_depend_on_the_unit_of_cost),
     };
 
     seed = draw_seed("test_online_model");

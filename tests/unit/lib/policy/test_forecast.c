@@ -190,6 +190,19 @@ static void what_is_expected_is_forecast_until_something_is_seen(void **state)
     assert_true(scenario[1].weight > 0.9);
 }
 
+/* Nor does what is worth nothing count as expected. */
+static void what_is_worth_nothing_is_not_expected(void **state)
+{
+    (void)state;
+
+    forecast_init(&forecast, COST_ONLY, WINDOW);
+    forecast_expect(&forecast, 0, (const double[]){0, 0.001, 0}, 0.25);
+    assert_int_equal(forecast.mix.n, 0);
+    forecast_update(&forecast, 0);
+    assert_int_equal(forecast_draw(&forecast, WINDOW, scenario), 1); /* the present alone */
+    assert_true(total(scenario[0].value) == 0);
+}
+
 /* Twenty thousand dear calls are expected in a window, and a hundred cheap ones come. */
 static void what_does_not_come_true_is_soon_forgotten(void **state)
 {
@@ -387,6 +400,7 @@ int main(void)
         cmocka_unit_test(weights_are_1_together_whatever_came),
         cmocka_unit_test(the_same_calls_give_the_same_forecast),
         cmocka_unit_test(what_is_expected_is_forecast_until_something_is_seen),
+        cmocka_unit_test(what_is_worth_nothing_is_not_expected),
         cmocka_unit_test(what_does_not_come_true_is_soon_forgotten),
         cmocka_unit_test(the_first_block_counts_if_it_was_seen_from_its_beginning),
         cmocka_unit_test(a_long_silence_is_a_forecast_too),

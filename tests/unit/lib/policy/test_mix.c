@@ -231,6 +231,33 @@ static void a_kind_is_found_again_after_a_merge(void **state)
     assert_int_equal(mix.n, n);
 }
 
+/* A cell that has been merged was last seen when the last of those it is made of was. */
+static void a_merged_cell_was_seen_when_the_last_of_its_parts_was(void **state)
+{
+    struct draw draw = draw_stream(5, 0);
+    int64_t seen_at[MIX_CELLS];
+    struct mix mix;
+    int to[MIX_CELLS];
+    (void)state;
+
+    mix_init(&mix, COST_ONLY);
+    while (mix.n < MIX_CELLS) {
+        int64_t at = draw_between(&draw, 0, 100);
+        const double use[MIX_AXES] = {0, 1, 0};
+        size_t n = mix.n;
+        int cell = mix_cell(&mix, exp(10 * draw_unit(&draw)), use, at);
+        seen_at[cell] = mix.n > n ? at : mix.cell[cell].seen_at;
+    }
+    mix_make_room(&mix, 0, to);
+    for (size_t i = 0; i < mix.n; i++) {
+        int64_t latest = -1;
+        for (int j = 0; j < MIX_CELLS; j++)
+            if (to[j] == (int)i && seen_at[j] > latest)
+                latest = seen_at[j];
+        assert_int_equal(mix.cell[i].seen_at, latest);
+    }
+}
+
 static void what_was_not_seen_for_long_goes_first(void **state)
 {
     struct mix mix;
@@ -260,6 +287,7 @@ int main(void)
         cmocka_unit_test(of_a_continuum_all_is_kept_in_cells_that_suffice),
         cmocka_unit_test(a_merged_cell_lies_between_those_it_is_made_of),
         cmocka_unit_test(a_kind_is_found_again_after_a_merge),
+        cmocka_unit_test(a_merged_cell_was_seen_when_the_last_of_its_parts_was),
         cmocka_unit_test(what_was_not_seen_for_long_goes_first),
     };
     return cmocka_run_group_tests_name("mix", tests, NULL, NULL);
