@@ -143,7 +143,7 @@ static double revenue(const struct adaptive *adaptive, const struct tg_duals *du
             continue;
         left.rate -= 1;
         left.cost -= call->cost;
-        left.conc_s -= holds ? call->hold_s : 0;
+        left.conc_s -= call->hold_s;
         sum += call->value;
     }
     return sum;

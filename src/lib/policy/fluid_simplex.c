@@ -449,19 +449,19 @@ static void descend_without_ties(struct simplex *s, const struct fluid_program *
     find_prices(s);
 }
 
-static double fraction_of(const struct simplex *s, const struct fluid_program *program, size_t i)
+static double fraction_of(const struct simplex *s, size_t i)
 {
     double bid = s->value[i] - s->left[i];
 
     if (s->weight[i] > 0)
         return s->in[i];
-    return program->weight[i] > 0 || s->value[i] <= 0 || s->left[i] < -AT_PRICE * bid ? 0 : 1;
+    return s->value[i] <= 0 || s->left[i] < -AT_PRICE * bid ? 0 : 1;
 }
 
 static void fluid_simplex_answer(const struct simplex *s, struct fluid_program *program)
 {
     for (size_t i = 0; i < s->n; i++)
-        program->fraction[i] = fraction_of(s, program, i);
+        program->fraction[i] = fraction_of(s, i);
     for (size_t at = 0; at < s->basis.n; at++) {
         size_t type = s->basis.types[at];
         program->fraction[type] = fmin(fmax(s->rationed[at] / s->weight[type], 0), 1);
