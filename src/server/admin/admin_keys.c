@@ -28,13 +28,14 @@ struct key_body {
 /* False: it has been answered. */
 static bool read_key_body(struct admin_call *call, const char *named, struct key_body *body)
 {
-    const struct admin_member members[KEY_MEMBERS] = {[NAME] = {"name", JSON_STRING, named == NULL},
-                                                      [NOT_AFTER] = {"not_after", JSON_STRING},
-                                                      [LIMITS] = {"limits", JSON_NULL},
-                                                      [BUDGETS] = {"budgets", JSON_NULL},
-                                                      [MODELS] = {"models", JSON_NULL},
-                                                      [ENDPOINTS] = {"endpoints", JSON_NULL},
-                                                      [TAGS] = {"tags", JSON_NULL}};
+    const struct admin_member members[KEY_MEMBERS] = {
+        [NAME] = {"name", JSON_STRING, named == NULL},
+        [NOT_AFTER] = {"not_after", JSON_STRING, false},
+        [LIMITS] = {"limits", JSON_NULL, false},
+        [BUDGETS] = {"budgets", JSON_NULL, false},
+        [MODELS] = {"models", JSON_NULL, false},
+        [ENDPOINTS] = {"endpoints", JSON_NULL, false},
+        [TAGS] = {"tags", JSON_NULL, false}};
     struct admin_value values[KEY_MEMBERS];
     const struct admin_value *name = &values[NAME], *not_after = &values[NOT_AFTER];
 
