@@ -255,7 +255,7 @@ struct tg_workload world_workload(const struct world *world, struct tg_type type
 
 /* ---- policies ---- */
 
-static struct tg_policy *must_bid(const struct tg_bid_config *config)
+struct tg_policy *world_bid(const struct tg_bid_config *config)
 {
     struct tg_policy *policy = NULL;
     struct tg_problem problem = {""};
@@ -279,7 +279,7 @@ struct tg_policy *world_online(const struct world *world, const struct tg_worklo
     config.online.guard = world->guard;
     if (workload)
         config.workload = *workload;
-    return must_bid(&config);
+    return world_bid(&config);
 }
 
 struct tg_policy *world_static(const struct world *world)
@@ -290,5 +290,5 @@ struct tg_policy *world_static(const struct world *world)
     tg_bid_config_init(&config);
     config.prices = TG_PRICES_WORKLOAD;
     config.workload = world_workload(world, types);
-    return must_bid(&config);
+    return world_bid(&config);
 }

@@ -64,6 +64,7 @@ double world_hindsight(const struct world *world, const struct world_stream *str
 struct tg_workload world_workload(const struct world *world, struct tg_type types[WORLD_TYPES_MAX]);
 
 /* Policies for a world; an error fails the test. `workload` null: nothing is expected. */
+struct tg_policy *world_bid(const struct tg_bid_config *config);
 struct tg_policy *world_online(const struct world *world, const struct tg_workload *workload);
 struct tg_policy *world_static(const struct world *world);
 

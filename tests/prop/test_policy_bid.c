@@ -10,18 +10,9 @@
 
 #include "draw.h"
 #include "gate_kit.h"
+#include "world_kit.h"
 
 static uint64_t seed;
-
-static struct tg_policy *must_bid(const struct tg_bid_config *config)
-{
-    struct tg_policy *policy = NULL;
-    struct tg_problem problem = {""};
-
-    if (tg_bid_new(config, &policy, &problem) != TG_OK)
-        fail_msg("no policy: %s", problem.text);
-    return policy;
-}
 
 static struct tg_policy *drawn_duals(struct draw *draw)
 {
@@ -32,7 +23,7 @@ static struct tg_policy *drawn_duals(struct draw *draw)
     config.duals.rate = draw_chance(draw, 30) ? 0 : draw_unit(draw) * 10;
     config.duals.cost = draw_chance(draw, 30) ? 0 : draw_unit(draw) * 0.2;
     config.duals.concurrency = draw_chance(draw, 30) ? 0 : draw_unit(draw);
-    return must_bid(&config);
+    return world_bid(&config);
 }
 
 /* Values and holds as callers may send them, also those that are none. */
@@ -232,7 +223,7 @@ static void prices_of_0_change_nothing(void **state)
 
     tg_bid_config_init(&config);
     config.prices = TG_PRICES_DUALS;
-    struct tg_policy *policy = must_bid(&config);
+    struct tg_policy *policy = world_bid(&config);
     door_open(&with, policy, RATE, COST);
     door_open(&without, NULL, RATE, COST);
     for (long i = 0; i < 50000; i++) {
@@ -270,7 +261,7 @@ static struct tg_policy *policy_of(enum tg_prices prices)
     config.online.rate_budget = 800;
     config.online.cost_budget = 30000;
     config.online.conc_budget_s = 4000;
-    return must_bid(&config);
+    return world_bid(&config);
 }
 
 /* The same calls, and the same endings, through one of two gates. */

@@ -9,20 +9,11 @@
 
 #include "draw.h"
 #include "gate_kit.h"
+#include "world_kit.h"
 
 enum { THREADS = 4, CALLS = 8000, WINDOW = 6000 };
 
 static uint64_t seed;
-
-static struct tg_policy *must_bid(const struct tg_bid_config *config)
-{
-    struct tg_policy *policy = NULL;
-    struct tg_problem problem = {""};
-
-    if (tg_bid_new(config, &policy, &problem) != TG_OK)
-        fail_msg("no policy: %s", problem.text);
-    return policy;
-}
 
 /* Large calls are believed to be worth 200 and are worth 50; a unit is then worth half as much. */
 static struct tg_bid_config believed(enum tg_prices prices)
@@ -78,7 +69,7 @@ static void *ask_and_read(void *argument)
 static void learned_prices_come_once_and_for_everybody(void **state)
 {
     struct tg_bid_config config = believed(TG_PRICES_ADAPTIVE);
-    struct tg_policy *policy = must_bid(&config);
+    struct tg_policy *policy = world_bid(&config);
     struct learner learners[THREADS];
     pthread_t threads[THREADS];
     pthread_barrier_t barrier;
@@ -164,7 +155,7 @@ static void in_a_gate_every_kind_may_be_asked_by_all(enum tg_prices prices)
     bid.online.window = 5000;
     bid.online.cost_budget = 50000;
     bid.online.conc_budget_s = 1000;
-    config.policy = must_bid(&bid);
+    config.policy = world_bid(&bid);
     config.concurrency.low_ratio = 1;
     config.store = store;
     config.lease_ttl = 100000;

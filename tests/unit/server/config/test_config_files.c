@@ -1,37 +1,5 @@
 /* test_config_files.c - which files a configuration was made of: includes, names, stamps, hash. */
-#include "check.h"
-
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "server/config/config.h"
-
-struct read {
-    struct config config;
-    struct config_problems problems;
-    char folder[64];
-};
-
-static void open_folder(struct read *read)
-{
-    const char *in = getenv("TMPDIR");
-    int bytes =
-        snprintf(read->folder, sizeof read->folder, "%.40s/config-", in != NULL ? in : "/tmp");
-
-    memset(read->folder + bytes, 'X', 6); /* to be replaced */
-    read->folder[bytes + 6] = '\0';
-    assert_non_null(mkdtemp(read->folder));
-}
-
-static const char *path_of(const struct read *read, const char *name, char path[128])
-{
-    snprintf(path, 128, "%s/%s", read->folder, name);
-    return path;
-}
+#include "config_folder.h"
 
 static void put(const struct read *read, const char *name, const char *text)
 {
@@ -48,29 +16,6 @@ static enum config_result load(struct read *read)
     char path[128];
 
     return config_load(path_of(read, "c.yaml", path), &read->config, &read->problems);
-}
-
-static void close_config(struct read *read)
-{
-    config_free(&read->config);
-    config_problems_free(&read->problems);
-}
-
-static void empty_folder(const char *folder)
-{
-    DIR *list = opendir(folder);
-    char path[512];
-
-    assert_non_null(list);
-    for (struct dirent *entry = readdir(list); entry != NULL; entry = readdir(list)) {
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (unlink(path) != 0)
-            empty_folder(path);
-    }
-    closedir(list);
-    assert_int_equal(rmdir(folder), 0);
 }
 
 static void must_be_read(enum config_result result, const struct read *read)

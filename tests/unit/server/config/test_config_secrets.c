@@ -3,15 +3,7 @@
  * The program's own explicit_bzero() stands in for that of the C library and remembers what it was
  * given: memory that has been freed cannot be looked at.
  */
-#include "check.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "server/config/config.h"
+#include "config_folder.h"
 
 #define SECRET "sk-7d1f-very-secret"
 
@@ -38,23 +30,6 @@ void __explicit_bzero_chk(void *memory, size_t bytes, size_t room)
     explicit_bzero(memory, bytes);
 }
 
-struct read {
-    struct config config;
-    struct config_problems problems;
-    char folder[64];
-};
-
-static void open_folder(struct read *read)
-{
-    const char *in = getenv("TMPDIR");
-
-    int bytes = snprintf(read->folder, sizeof read->folder, "%.40s/config-",
-                         in != NULL ? in : "/tmp");
-    memset(read->folder + bytes, 'X', 6); /* to be replaced */
-    read->folder[bytes + 6] = '\0';
-    assert_non_null(mkdtemp(read->folder));
-}
-
 static void put(const struct read *read, const char *name, const char *text, size_t bytes)
 {
     char path[128];
@@ -74,23 +49,6 @@ static enum config_result load(struct read *read, const char *text)
     put(read, "c.yaml", text, strlen(text));
     snprintf(path, sizeof path, "%s/c.yaml", read->folder);
     return config_load(path, &read->config, &read->problems);
-}
-
-static void close_config(struct read *read)
-{
-    config_free(&read->config);
-    config_problems_free(&read->problems);
-}
-
-static void close_folder(struct read *read)
-{
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/c.yaml", read->folder);
-    (void)unlink(path);
-    snprintf(path, sizeof path, "%s/s.txt", read->folder);
-    (void)unlink(path);
-    assert_int_equal(rmdir(read->folder), 0);
 }
 
 static void must_be(enum config_result got, enum config_result want, const struct read *read)
@@ -132,7 +90,7 @@ static void a_file_gives_its_first_line(void **state)
         assert_int_equal(secret->file_mtime_ns,
                          about.st_mtim.tv_sec * INT64_C(1000000000) + about.st_mtim.tv_nsec);
         close_config(&read);
-        close_folder(&read);
+        empty_folder(read.folder);
     }
 }
 
@@ -155,7 +113,7 @@ static void a_variable_gives_all_of_it(void **state)
             &read);
     assert_string_equal(read.config.admin_token.bytes, SECRET);
     close_config(&read);
-    close_folder(&read);
+    empty_folder(read.folder);
 }
 
 static void what_is_not_there_is_missing(void **state)
@@ -178,7 +136,7 @@ static void what_is_not_there_is_missing(void **state)
     assert_int_equal(read.problems.list[0].column, 21);
     assert_null(read.config.admin_token.bytes);
     close_config(&read);
-    close_folder(&read);
+    empty_folder(read.folder);
 }
 
 /* ---- What cannot be one ---- */
@@ -213,7 +171,7 @@ static void what_cannot_be_sent_is_refused(void **state)
     put(&read, "s.txt", long_one, 8000);
     must_be(load(&read, "admin_auth: {token: \"file:s.txt\"}\n"), CONFIG_READ, &read);
     close_config(&read);
-    close_folder(&read);
+    empty_folder(read.folder);
     free(long_one);
 }
 
@@ -241,7 +199,7 @@ static void a_secret_is_wiped_when_its_configuration_ends(void **state)
     assert_int_equal(wiped, 2);
     close_config(&read);
     assert_int_equal(wiped, 2);
-    close_folder(&read);
+    empty_folder(read.folder);
 }
 
 static void a_secret_is_wiped_when_the_reading_fails(void **state)
@@ -261,7 +219,7 @@ static void a_secret_is_wiped_when_the_reading_fails(void **state)
     assert_int_equal(wiped, 2); /* the file and its tree */
     close_config(&read);
     assert_int_equal(wiped, 3);
-    close_folder(&read);
+    empty_folder(read.folder);
 }
 
 int main(void)

@@ -379,4 +379,32 @@ KIT int64_t kit_ask(const char *path, const char *sql)
     return answer;
 }
 
+/* What calls cost, and what is uncertain of it. */
+struct apart {
+    tg_micro micro, uncertain;
+    int64_t calls;
+};
+
+KIT void kit_add_apart(void *context, const struct ledger_sum *sum)
+{
+    struct apart *apart = context;
+
+    apart->micro += sum->micro;
+    apart->uncertain += sum->uncertain;
+    apart->calls += sum->calls;
+}
+
+/* In the database and in the journal together. */
+KIT struct apart kit_apart(struct ledger *ledger)
+{
+    struct tg_problem problem = {""};
+    struct apart apart = {0};
+
+    ledger_lock(ledger);
+    assert_true(ledger_scan_moved(ledger, 0, kit_add_apart, &apart, &problem));
+    ledger_scan_waiting(ledger, 0, kit_add_apart, &apart);
+    ledger_unlock(ledger);
+    return apart;
+}
+
 #endif /* LEDGER_KIT_H */

@@ -50,29 +50,10 @@ static uint64_t load(const struct kit *kit, size_t at)
 
 /* ---- Sums ---- */
 
-struct apart {
-    tg_micro micro, uncertain;
-    int64_t calls;
-};
-
-static void add_apart(void *context, const struct ledger_sum *sum)
-{
-    struct apart *apart = context;
-
-    apart->micro += sum->micro;
-    apart->uncertain += sum->uncertain;
-    apart->calls += sum->calls;
-}
-
 static void check_ledger(struct ledger *ledger, tg_micro micro, tg_micro uncertain, int64_t calls)
 {
-    struct tg_problem problem = {""};
-    struct apart apart = {0};
+    struct apart apart = kit_apart(ledger);
 
-    ledger_lock(ledger);
-    assert_true(ledger_scan_moved(ledger, 0, add_apart, &apart, &problem));
-    ledger_scan_waiting(ledger, 0, add_apart, &apart);
-    ledger_unlock(ledger);
     assert_int_equal(apart.micro, micro);
     assert_int_equal(apart.uncertain, uncertain);
     assert_int_equal(apart.calls, calls);

@@ -5,33 +5,6 @@
 
 /* ---- Sums ---- */
 
-struct apart {
-    tg_micro micro, uncertain;
-    int64_t calls;
-};
-
-static void add_apart(void *context, const struct ledger_sum *sum)
-{
-    struct apart *apart = context;
-
-    apart->micro += sum->micro;
-    apart->uncertain += sum->uncertain;
-    apart->calls += sum->calls;
-}
-
-/* In the database and in the journal together. */
-static struct apart apart_of(struct ledger *ledger)
-{
-    struct tg_problem problem = {""};
-    struct apart apart = {0};
-
-    ledger_lock(ledger);
-    assert_true(ledger_scan_moved(ledger, 0, add_apart, &apart, &problem));
-    ledger_scan_waiting(ledger, 0, add_apart, &apart);
-    ledger_unlock(ledger);
-    return apart;
-}
-
 static struct apart apart_of_view(const struct kit *kit)
 {
     struct tg_problem problem = {""};
@@ -39,7 +12,7 @@ static struct apart apart_of_view(const struct kit *kit)
     struct apart apart = {0};
 
     if (!ledger_view_open(kit->path, &view, &problem) ||
-        !ledger_view_scan(view, 0, add_apart, &apart, &problem))
+        !ledger_view_scan(view, 0, kit_add_apart, &apart, &problem))
         fail_msg("%s", problem.text);
     ledger_view_close(view);
     return apart;
@@ -74,11 +47,11 @@ static void it_stays_apart_in_journal_and_database(void **state)
     spend_uncertain(ledger, a, NOW, 100, 7);
     spend_uncertain(ledger, a, NOW, 10, 0);
     spend_uncertain(ledger, a, NOW, 1, -5);
-    check_apart(apart_of(ledger), 111, 7, 3);
+    check_apart(kit_apart(ledger), 111, 7, 3);
     check_apart(apart_of_view(&kit), 111, 7, 3);
     assert_int_equal(kit_spent(ledger, "a", "u", 0), 118);
     kit_flush(ledger);
-    check_apart(apart_of(ledger), 111, 7, 3);
+    check_apart(kit_apart(ledger), 111, 7, 3);
     check_apart(apart_of_view(&kit), 111, 7, 3);
     assert_int_equal(kit_spent(ledger, "a", "u", 0), 118);
     kit_close(ledger);
@@ -101,7 +74,7 @@ static void a_slot_forgets_what_was_uncertain_before(void **state)
             spend_uncertain(ledger, a, NOW, 1, lap == 0 ? 3 : 0);
         kit_flush(ledger);
     }
-    check_apart(apart_of(ledger), 128, 192, 128);
+    check_apart(kit_apart(ledger), 128, 192, 128);
     assert_int_equal(kit_state(ledger).damaged, 0);
     kit_close(ledger);
     kit_free(&kit);
@@ -121,7 +94,7 @@ static void it_stays_apart_when_sums_grow_coarser(void **state)
     }
     kit_flush(ledger);
     kit_roll(ledger, NOW + 500 * DAY);
-    check_apart(apart_of(ledger), 50000, 499 * 500 / 2, 500);
+    check_apart(kit_apart(ledger), 50000, 499 * 500 / 2, 500);
     kit_close(ledger);
     assert_int_equal(kit_ask(kit.path, "SELECT count(*) FROM sums WHERE span = 2"), 1);
     kit_free(&kit);
@@ -138,7 +111,7 @@ static void sums_of_it_saturate(void **state)
         spend_uncertain(ledger, a, NOW, TG_MONEY_MAX, INT64_MAX);
         kit_flush(ledger);
     }
-    check_apart(apart_of(ledger), TG_MONEY_MAX, TG_MONEY_MAX, 3);
+    check_apart(kit_apart(ledger), TG_MONEY_MAX, TG_MONEY_MAX, 3);
     assert_int_equal(kit_spent(ledger, NULL, NULL, 0), TG_MONEY_MAX);
     kit_close(ledger);
     kit_free(&kit);
@@ -185,7 +158,7 @@ static void a_ledger_of_version_1_is_read_and_converted(void **state)
     struct ledger *ledger = kit_open(&kit);
     uint32_t a = kit_tenant(ledger, 0, "a");
     assert_int_equal(a, 1);
-    check_apart(apart_of(ledger), 40, 0, 1);
+    check_apart(kit_apart(ledger), 40, 0, 1);
     spend_uncertain(ledger, a, NOW, 2, 3);
     kit_close(ledger);
     assert_int_equal(kit_ask(kit.path, "PRAGMA user_version"), 2);
@@ -194,7 +167,7 @@ static void a_ledger_of_version_1_is_read_and_converted(void **state)
                                        " WHERE sequence = 13"),
                      5);
     ledger = kit_open(&kit);
-    check_apart(apart_of(ledger), 42, 3, 2);
+    check_apart(kit_apart(ledger), 42, 3, 2);
     kit_close(ledger);
     kit_free(&kit);
 }
@@ -221,7 +194,7 @@ static void a_conversion_that_fails_is_repeated(void **state)
             (void)ledger_close(ledger, &problem);
         check_apart(apart_of_view(&kit), 40, 0, 1);
         ledger = kit_open(&kit);
-        check_apart(apart_of(ledger), 40, 0, 1);
+        check_apart(kit_apart(ledger), 40, 0, 1);
         kit_close(ledger);
         assert_int_equal(kit_ask(kit.path, "PRAGMA user_version"), 2);
         kit_free(&kit);
@@ -283,7 +256,7 @@ static void budgets_hold_it_before_and_after_a_restart(void **state)
     assert_int_equal(left_in(spending), 350);
     settle_in(spending, 50, 0, 0);
     assert_int_equal(left_in(spending), 350);
-    check_apart(apart_of(ledger), 150, 500, 3);
+    check_apart(kit_apart(ledger), 150, 500, 3);
     spending_free(spending);
 
     spending = spending_with(ledger, &budget); /* from the journal */
