@@ -57,8 +57,8 @@ static bool is_surrogate(const char *text, uint32_t first, uint32_t *bits)
     return (value & ~0x3ffu) == first;
 }
 
-/* JSON may write what is above U+FFFF as a pair of surrogates, and YAML knows none: each becomes its
- * character. `text` is good JSON with a 0 after it; returns how many bytes it has then. */
+/* JSON may write what is above U+FFFF as a pair of surrogates, and YAML knows none: each becomes
+ * its character. `text` is good JSON with a 0 after it; returns how many bytes it has then. */
 static size_t join_surrogates(char *text, size_t n)
 {
     uint32_t high, low;
