@@ -175,6 +175,43 @@ static void a_list_is_looked_at_only_if_it_can_be_one(void **state)
     keys_close(&kit);
 }
 
+/* Pools and groups are known by two names each; without one of them, there is none. */
+static void what_has_no_name_is_refused(void **state)
+{
+    static const char *const none[] = {NULL, ""};
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(none); i++)
+        for (int field = 0; field < 4; field++) {
+            keys_init(&kit, 1, NO_LIMITS);
+            const char **const names[] = {&kit.pool_spec.provider, &kit.pool_spec.model,
+                                          &kit.group.provider, &kit.group.name};
+            *names[field] = none[i];
+            expect_wrong(field < 2 ? "pool 1: it needs a provider and a model"
+                                   : "group 1: it needs a provider and a name");
+        }
+}
+
+/* What was taken out is freed by its last lease: the key with its name, and the group. */
+static void the_last_lease_of_what_was_taken_out_frees_it(void **state)
+{
+    (void)state;
+    need_allocator();
+    keys_init(&kit, 2, NO_LIMITS);
+    kit.keys[1].group = "g";
+    keys_open(&kit);
+    tg_key_lease first = keys_take(&kit, 1, 1, NOW), second = keys_take(&kit, 1, 1, NOW);
+    kit.pool_spec.n_keys = 1;
+    kit.spec.n_groups = 0;
+    keys_change(&kit, NOW);
+    long before = live;
+    keys_end(&kit, first, NOW, TG_KEY_OK);
+    assert_int_equal(live, before);
+    keys_end(&kit, second, NOW, TG_KEY_OK);
+    assert_int_equal(live, before - 3);
+    keys_close(&kit);
+}
+
 /* Keys and groups that were taken out belong to their leases; whoever frees the ring before those
  * end frees them, too. */
 static void a_ring_that_is_freed_with_leases_open_loses_no_memory(void **state)
@@ -202,6 +239,8 @@ int main(void)
         cmocka_unit_test(zeros_are_a_call_and_a_size_that_is_none_is_not),
         cmocka_unit_test(a_latency_of_zero_is_none_if_nobody_has_initialized_it),
         cmocka_unit_test(a_list_is_looked_at_only_if_it_can_be_one),
+        cmocka_unit_test(what_has_no_name_is_refused),
+        cmocka_unit_test(the_last_lease_of_what_was_taken_out_frees_it),
         cmocka_unit_test(a_ring_that_is_freed_with_leases_open_loses_no_memory),
     };
     return cmocka_run_group_tests_name("keypool_misuse", tests, NULL, NULL);
