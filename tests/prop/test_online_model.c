@@ -282,12 +282,12 @@ static void release(struct life *life, size_t i)
 
 static void check_prices(struct life *life)
 {
-    int step = step_at(life, life->taken);
     struct tg_duals duals;
 
     online_get_duals(life->online, &duals);
     if (life->room <= 0)
         return;
+    int step = step_at(life, life->taken);
     double slope = (life->steps[step + 1] - life->steps[step]) * STEPS / life->room;
     double want = slope / life->budget, got = life->axis == FLUID_COST ? duals.cost : duals.rate;
     double none = 1e-7 * (want + life->steps[STEPS] / life->room / life->budget);
