@@ -1,4 +1,4 @@
-/* admin_body.c - reading bodies of the admin API. See admin_body.h. */
+/* admin_body.c - reading bodies of the admin API. See admin_body_internal.h. */
 #include "server/admin/admin_body_internal.h"
 
 #include <stdarg.h>

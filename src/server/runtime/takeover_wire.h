@@ -89,10 +89,10 @@ struct takeover_ready {
 enum takeover_record_kind {
     TAKEOVER_SENT = 1,    /* a call was sent: see struct spending_event */
     TAKEOVER_SETTLED,     /* it was settled */
-    TAKEOVER_STORE,       /* a charge, a refund or a settlement of limits: see tg_store_follow() */
+    TAKEOVER_STORE,       /* a charge, a refund or a settlement of limits: see store_save() */
     TAKEOVER_LIMITS,      /* the name of a set of limits, by its number */
-    TAKEOVER_STORE_STATE, /* a part of what tg_store_save() gives */
-    TAKEOVER_KEYS_STATE,  /* a part of what tg_keyring_save() gives */
+    TAKEOVER_STORE_STATE, /* a part of what store_save() gives */
+    TAKEOVER_KEYS_STATE,  /* a part of what keyring_save() gives */
 };
 
 struct takeover_record {

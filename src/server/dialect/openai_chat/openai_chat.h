@@ -2,7 +2,7 @@
  *
  * Requests are read in chat_request_read.c and written in chat_request_write.c, replies and streams
  * read in chat_reply_read.c and written in chat_reply_write.c. Errors have the form of all of
- * OpenAI's APIs, in chat_error.c. What each function owes is in neutral/dialect_ops.h.
+ * OpenAI's APIs, in neutral/neutral_error.c. What each function owes is in neutral/dialect_ops.h.
  */
 #ifndef TG_OPENAI_CHAT_OPENAI_CHAT_H
 #define TG_OPENAI_CHAT_OPENAI_CHAT_H
