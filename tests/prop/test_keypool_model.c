@@ -567,6 +567,8 @@ static void expect_metrics(struct world *world, size_t pool)
         sums(tokens, world->now, 60000, &other, &used_60);
         sums(tokens, world->now, 61000, &other, &used_61);
         expect_left(tokens->limits.tpm, metrics[i].tpm_remaining, used_60, used_61);
+        assert_int_equal(metrics[i].rpm_limit, calls->limits.rpm);
+        assert_int_equal(metrics[i].tpm_limit, tokens->limits.tpm);
         assert_int_equal(metrics[i].in_flight, meter->in_flight);
         assert_int_equal(metrics[i].tpm_inflight, meter->tokens_in_flight);
         assert_int_equal(metrics[i].consecutive_fails, subject->run);
