@@ -379,6 +379,38 @@ static void prices_are_what_their_definition_says(void **state)
     cases_report("prices are what their definition says", cases);
 }
 
+/* ---- what is expected ---- */
+
+/* How many arrivals the weights of types are for may be said apart: then their sum says nothing,
+ * and small weights and large ones are the same expectation. */
+static void weights_are_shares_of_the_arrivals(void **state)
+{
+    static const double scales[] = {1, 1.0 / 1024, 4096};
+    struct tg_duals want = {0}, got;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT_OF(scales); i++) {
+        const struct tg_type types[] = {
+            {.cost = 10, .value = 20, .weight = 0.25 * scales[i], .hold_s = TG_NO_HOLD},
+            {.cost = 10, .value = 5, .weight = 0.5 * scales[i], .hold_s = TG_NO_HOLD},
+            {.cost = 5000, .value = 1e6, .weight = 0.25 * scales[i], .hold_s = TG_NO_HOLD}};
+        struct tg_bid_config config;
+        struct online *online;
+        tg_bid_config_init(&config);
+        config.online.cost_budget = 1000; /* a call of the third will never be served */
+        config.workload.types = types;
+        config.workload.n_types = COUNT_OF(types);
+        config.workload.arrivals = 400;
+        assert_int_equal(online_new(&config, &online, NULL), TG_OK);
+        (void)online_worth(online, 10, 20, 0, 0, 0);
+        online_get_duals(online, &got);
+        want = i == 0 ? got : want;
+        assert_true(got.cost >= want.cost && got.cost <= want.cost);
+        assert_true(got.cost > 0.5 && got.cost < 2.1); /* a hundred of 20 fill the budget */
+        online_free(online);
+    }
+}
+
 /* ---- units ---- */
 
 static struct online *scaled(struct tg_bid_config config, double cost_unit)
@@ -435,6 +467,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prices_are_what_their_definition_says),
+        cmocka_unit_test(weights_are_shares_of_the_arrivals),
         cmocka_unit_test(verdicts_do_not_depend_on_the_unit_of_cost),
     };
 

@@ -53,8 +53,7 @@ double expected_factor(const struct expected *expected)
 
 static bool sum_is_sane(const struct expected_sum *sum)
 {
-    return sum->asked >= 0 && sum->used >= 0 && sum->asked <= 1e300 &&
-           sum->used <= MOST * sum->asked * (1 + 1e-9);
+    return sum->used >= 0 && sum->asked <= 1e300 && sum->used <= MOST * sum->asked * (1 + 1e-9);
 }
 
 bool expected_is_sane(const struct expected *expected)

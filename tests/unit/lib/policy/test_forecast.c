@@ -219,6 +219,40 @@ static void what_does_not_come_true_is_soon_forgotten(void **state)
         fail_msg("%g is forecast, where 100 come", got);
 }
 
+/* ---- what is taken back ---- */
+
+/* Of one kind: what came since the last update, in the block that runs, and lately. */
+static void expect_counted(double fresh_value, double running, double lately)
+{
+    expect_near(total(forecast.fresh), fresh_value, 1e-9);
+    expect_near(total(forecast.running), running, 1e-9);
+    expect_near(total(forecast.just_now.value), lately, 1e-9);
+    expect_near(total(forecast.lately.value), lately, 1e-9);
+}
+
+/* First of what is fresh, and then of all that has been counted since; never more than is there. */
+static void what_was_no_call_is_taken_back_wherever_it_was_counted(void **state)
+{
+    static const double use[MIX_AXES] = {0, 0.01, 0};
+    (void)state;
+
+    forecast_init(&forecast, COST_ONLY, WINDOW);
+    forecast_update(&forecast, 0);
+    forecast_count(&forecast, 8, use);
+    forecast_update(&forecast, 0); /* no time passes: nothing decays */
+    forecast_count(&forecast, 8, use);
+    expect_counted(8, 8, 8);
+    forecast_discount(&forecast, 5, (const double[MIX_AXES]){0, 0.00625, 0});
+    expect_counted(3, 8, 8);
+    forecast_discount(&forecast, 8, use);
+    expect_counted(0, 3, 3);
+    forecast_discount(&forecast, 8, use);
+    expect_counted(0, 0, 0);
+    forecast_discount(&forecast, 8, (const double[MIX_AXES]){0, 7, 0}); /* a kind that never came */
+    expect_counted(0, 0, 0);
+    assert_int_equal(forecast.mix.n, 1);
+}
+
 /* ---- time ---- */
 
 static void the_first_block_counts_if_it_was_seen_from_its_beginning(void **state)
@@ -402,6 +436,7 @@ int main(void)
         cmocka_unit_test(what_is_expected_is_forecast_until_something_is_seen),
         cmocka_unit_test(what_is_worth_nothing_is_not_expected),
         cmocka_unit_test(what_does_not_come_true_is_soon_forgotten),
+        cmocka_unit_test(what_was_no_call_is_taken_back_wherever_it_was_counted),
         cmocka_unit_test(the_first_block_counts_if_it_was_seen_from_its_beginning),
         cmocka_unit_test(a_long_silence_is_a_forecast_too),
         cmocka_unit_test(windows_of_a_moment_and_of_ages_both_work),
