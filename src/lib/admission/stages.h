@@ -36,6 +36,18 @@ struct passage {
     struct table_id like; /* what calls like it are known by, if the call says so; the same */
 };
 
+/* ---- passage.c ---- */
+
+/* Checks what a call says, and makes passage and answer ready; `copy` and `claim` are room for it. */
+enum tg_err passage_begin(struct passage *passage, struct tg_gate *gate,
+                          const struct tg_call *given, tg_ms now, struct tg_call *copy,
+                          struct claim *claim, struct tg_answer *answer);
+
+/* The answer goes to the caller. */
+void passage_hand_over(struct tg_answer *to, const struct tg_answer *from);
+
+/* ---- stages.c ---- */
+
 /* A stage in shadow would have refused: counts it, and says so in the answer. */
 void stages_would_deny(struct tg_gate *gate, struct tg_answer *answer, enum tg_reason reason);
 
@@ -48,6 +60,18 @@ static inline void stages_set_axis(struct tg_axes *axes, enum tg_axis axis,
 {
     axes->decision[axis] = decision;
     axes->present |= 1u << axis;
+}
+
+/* Copies what limits say, and no more than is there. */
+static inline void passage_copy_limits(struct tg_axes *to, const struct tg_axes *from)
+{
+    for (int axis = TG_AXIS_RATE; axis <= TG_AXIS_COST; axis++)
+        if (from->present & 1u << axis) {
+            stages_set_axis(to, (enum tg_axis)axis, from->decision[axis]);
+            to->named[axis] = from->named[axis];
+        }
+    to->reset_at = from->reset_at;
+    to->retry_after_ms = from->retry_after_ms;
 }
 
 /* Under what name a peer is counted. Needs no lock: the seed never changes. */
