@@ -78,14 +78,6 @@ static __attribute__((noinline)) const struct tg_release *read_release(
     return copy;
 }
 
-/* Null: its size is wrong. */
-static const struct tg_release *release_of(const struct tg_release *release,
-                                           struct tg_release *copy)
-{
-    return release && release->struct_size == sizeof *release ? release
-                                                              : read_release(release, copy);
-}
-
 static bool is_mode(enum tg_mode mode)
 {
     return mode == TG_ENFORCE || mode == TG_SHADOW;
@@ -402,7 +394,8 @@ bool tg_gate_release(struct tg_gate *gate, tg_lease lease, tg_ms now,
     struct tg_release copy;
 
     report.policy = NULL;
-    release = release_of(release, &copy);
+    if (!release || release->struct_size != sizeof *release)
+        release = read_release(release, &copy);
     if (!gate || !release || !gate_lock(gate))
         return false;
     bool found = release_locked(gate, lease, now, release, &report);

@@ -38,7 +38,7 @@ struct passage {
 
 /* ---- passage.c ---- */
 
-/* Checks what a call says, and makes passage and answer ready; `copy` and `claim` are room for it. */
+/* Checks what a call says, and makes passage and answer ready; `copy` and `claim` are its room. */
 enum tg_err passage_begin(struct passage *passage, struct tg_gate *gate,
                           const struct tg_call *given, tg_ms now, struct tg_call *copy,
                           struct claim *claim, struct tg_answer *answer);

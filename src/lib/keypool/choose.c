@@ -54,13 +54,6 @@ static bool serves(const struct key *key, const struct tg_key_call *call)
 
 /* ---- two of many ---- */
 
-static uint32_t count_in(const struct cluster *cluster, int64_t tokens)
-{
-    if (cluster->group && cluster->group->room < tokens)
-        return 0;
-    return room_index_count(&cluster->room_index, tokens);
-}
-
 /* Counts the keys that can serve, and notes for each cluster how many are its own. */
 static uint32_t count_all(const struct tg_pool *pool, int64_t tokens)
 {
@@ -68,7 +61,8 @@ static uint32_t count_all(const struct tg_pool *pool, int64_t tokens)
 
     for (uint32_t i = 0; i < pool->roster.n_live; i++) {
         struct cluster *cluster = pool->roster.live[i];
-        cluster->able = count_in(cluster, tokens);
+        bool has_room = !cluster->group || cluster->group->room >= tokens;
+        cluster->able = has_room ? room_index_count(&cluster->room_index, tokens) : 0;
         n += cluster->able;
     }
     return n;

@@ -80,18 +80,6 @@ static __attribute__((noinline)) const struct tg_key_report *read_report(
 
 /* ---- acquire ---- */
 
-static void lease_key(struct tg_pool *pool, const struct tg_key_call *call, uint64_t hash,
-                      struct key *key, struct key_lease *lease, struct tg_key_answer *answer)
-{
-    tg_ms now = pool->ring->now;
-
-    key_take(key, lease, call->tokens, now);
-    if (call->affinity && pool->affinity_ttl > 0)
-        affinity_remember(&pool->affinity, hash, now, key->serial);
-    pool->acquired++;
-    *answer = (struct tg_key_answer){.lease = lease->handle.id, .owner = key->owner};
-}
-
 const struct tg_key_call *pool_fit_call(const struct tg_pool *pool, const struct tg_key_call *call,
                                         struct tg_key_call *fitted)
 {
@@ -135,7 +123,11 @@ void tg_pool_acquire(struct tg_pool *pool, const struct tg_key_call *call, tg_ms
     if (key)
         lease = handles_get(&ring->leases);
     if (lease) {
-        lease_key(pool, call, hash, key, lease, answer);
+        key_take(key, lease, call->tokens, now);
+        if (call->affinity && pool->affinity_ttl > 0)
+            affinity_remember(&pool->affinity, hash, now, key->serial);
+        pool->acquired++;
+        *answer = (struct tg_key_answer){.lease = lease->handle.id, .owner = key->owner};
     } else {
         pool->no_key++;
         if (key) /* it could serve, but there is no memory to remember that it does */
