@@ -6,7 +6,7 @@ import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
 import test from 'node:test';
-import { KEY, chat, events, json, price, send, until, world } from './kit.mjs';
+import { EXACT, KEY, chat, events, json, price, reason, send, until, world } from './kit.mjs';
 
 /* Another process of the same gateway takes over; returns the one before, which ends with the test. */
 async function takeOver(t, gateway) {
@@ -162,6 +162,26 @@ test('the new process is killed while the old one drains: what that settles is i
     assert.equal(old.code, 0, old.out);
     const { total } = await gateway.spend();
     assert.equal(total.calls, 2);
+});
+
+test('the new process is killed while the old one streams: the next holds what that has reserved', async (t) => {
+    const { gateway, mock } = await world(t, {
+        script: { rules: [{ when: { stream: true }, do: { tokens: 40, pace: 50 } }] },
+        small: EXACT,
+        tenant: { budgets: [{ usd: 0.00015, per: 'total' }] },
+    });
+    const stream = chat(gateway, { stream: true, max_tokens: 50 }); /* 100 micro-dollars */
+    await until('it is at the mock', async () => (await mock.seen()).begun === 1);
+    const old = await takeOver(t, gateway);
+    await gateway.stop('SIGKILL');
+    await gateway.begin();
+    assert.equal(old.over, undefined, 'the old process still has a stream');
+    const refused = await chat(gateway, { max_tokens: 50 });
+    assert.match(reason(refused), /^budget/);
+    assert.equal((await stream).status, 200);
+    await old.ended;
+    await until('what was not used is free', async () => (await chat(gateway, { max_tokens: 32 })).status === 200);
+    await gateway.stop('SIGTERM');
 });
 
 test('a new process with a wrong configuration, or none of the same kind, changes nothing', async (t) => {

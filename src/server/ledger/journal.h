@@ -15,7 +15,7 @@ struct journal {
     struct slot *slots; /* `n` of them, in the mapping */
     size_t n;
     struct slot *open;           /* `n_open` of them, after the entries: calls in flight */
-    size_t n_open;               /* 0: they are not kept, in memory and in views */
+    size_t n_open;               /* 0: they are not kept, in memory and by version 1 */
     _Atomic uint32_t *open_next; /* [n_open]: the place beneath a free one, from 1 on; 0: none */
     void *mapping;
     size_t mapping_bytes;

@@ -185,7 +185,7 @@ static bool map_file(struct journal *journal, int fd, const char *path, uint64_t
         .mapping_bytes = bytes,
         .token = token,
     };
-    if (writable) {
+    if (head.version == JOURNAL_VERSION) {
         journal->open = journal->slots + journal->n;
         journal->n_open = journal->n + OPEN_MORE;
     }

@@ -60,7 +60,8 @@ struct ledger_config {
                          16384. A journal that exists keeps the number it was made with. */
     int busy_ms;      /* how long to wait for another program's lock; default 1000 */
     int lock_fd;      /* the lock of the process that is being taken over, borrowed; -1, the
-                         default: it is taken */
+                         default: it is taken. Then nobody tells of what other processes, which
+                         finish their calls, have in flight: that is read, too */
 };
 
 void ledger_config_init(struct ledger_config *config);
@@ -241,6 +242,11 @@ uint64_t ledger_left_behind(struct ledger *ledger);
  * has ended, and all that it held is in the database. */
 bool ledger_journal_is_used(const struct ledger *ledger, uint32_t number);
 bool ledger_journal_is_over(struct ledger *ledger, uint32_t number);
+
+/* The journals of other processes that lived when they were read last: up to `room` numbers. And
+ * what these had in flight, in journal `number`; one of which an entry was read may be among it. */
+size_t ledger_get_others(const struct ledger *ledger, uint32_t *numbers, size_t room);
+void ledger_each_open_of(struct ledger *ledger, uint32_t number, ledger_open_fn *fn, void *context);
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 

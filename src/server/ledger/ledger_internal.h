@@ -15,6 +15,7 @@ struct ledger {
     uint64_t raised; /* the entries of the journal begin after this; 0: they go on */
     struct ledger_other *others; /* journals of other processes, as far as they were read */
     size_t n_others;
+    bool alone;                   /* nobody tells what other processes have in flight */
     _Atomic uint64_t left_behind; /* journals of dead processes that were moved since the start */
     tg_ms detail;
 
@@ -81,6 +82,8 @@ struct ledger_other {
     uint64_t last;                  /* up to this entry, which is in a sum; then nothing is */
     struct journal_record *records; /* those that were not in the database */
     size_t n, max;
+    struct journal_record *open; /* calls in flight, where nobody else tells of them */
+    size_t n_open, max_open;
 };
 
 void ledger_free_others(struct ledger *ledger);

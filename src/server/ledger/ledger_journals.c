@@ -373,14 +373,28 @@ uint32_t ledger_journal(const struct ledger *ledger)
 
 void ledger_free_others(struct ledger *ledger)
 {
-    for (size_t i = 0; i < ledger->n_others; i++)
+    for (size_t i = 0; i < ledger->n_others; i++) {
         free(ledger->others[i].records);
+        free(ledger->others[i].open);
+    }
     free(ledger->others);
     ledger->others = NULL;
     ledger->n_others = 0;
 }
 
 enum { READ_AGAIN_MAX = 5 };
+
+/* Before the entries: one that is settled meanwhile is read twice, and not never. */
+static bool read_open(struct ledger_other *other, struct journal *journal)
+{
+    for (uint32_t open = 1; open <= journal->n_open; open++) {
+        if (!array_reserve(&other->open, &other->max_open, other->n_open + 1))
+            return false;
+        other->n_open +=
+            journal_find_open(journal, open, &other->open[other->n_open]) == JOURNAL_WHOLE;
+    }
+    return true;
+}
 
 /* Up to the first entry that is not whole yet: who settles that tells of it. `again`: the journal
  * has gone on, or ended, since its row was read, and what was moved in between is in neither. */
@@ -401,7 +415,7 @@ static bool read_other(struct ledger *ledger, struct ledger_journal_row row, boo
     if (!journal_map_view(&journal, name, ledger->db.token, problem))
         return false;
     ledger->n_others++;
-    bool done = true;
+    bool done = !ledger->alone || read_open(other, &journal);
     while (done) {
         done = array_reserve(&other->records, &other->max, other->n + 1);
         if (!done ||
@@ -493,6 +507,25 @@ void ledger_end_others(struct ledger *ledger)
         ledger->others[i].records = NULL;
         ledger->others[i].n = ledger->others[i].max = 0;
     }
+}
+
+size_t ledger_get_others(const struct ledger *ledger, uint32_t *numbers, size_t room)
+{
+    size_t n = 0;
+
+    for (; n < ledger->n_others && n < room; n++)
+        numbers[n] = ledger->others[n].number;
+    return n;
+}
+
+void ledger_each_open_of(struct ledger *ledger, uint32_t number, ledger_open_fn *fn, void *context)
+{
+    for (size_t i = 0; i < ledger->n_others; i++)
+        for (size_t k = 0; k < ledger->others[i].n_open && ledger->others[i].number == number;
+             k++) {
+            record_names(&ledger->others[i].open[k]);
+            fn(context, &ledger->others[i].open[k].entry);
+        }
 }
 
 /* A journal that was not there any more when they were read had been moved as a whole. Its number

@@ -32,6 +32,7 @@
 #include "server/runtime/takeover_wire.h"
 
 enum { WAIT_MS = 60000, SHARE_MS = 250, AGAIN_MS = 1000, LOCK_CHECK_MS = 20, LOCK_WAIT_MS = 5000 };
+enum { ORPHANS_MAX = 64 };
 
 struct takeover {
     int fd;
@@ -554,11 +555,52 @@ static uint32_t told_before(const struct takeover_frame *retired)
     return before;
 }
 
+static void adopt_open(void *context, const struct ledger_entry *entry)
+{
+    const struct predecessor *orphan = context;
+    struct gateway *gateway = orphan->control->gateway;
+    const struct spending_event event = {.kind = SPENDING_SENT,
+                                         .call = entry->call,
+                                         .tenant = entry->tenant,
+                                         .user = entry->user,
+                                         .micro = entry->micro,
+                                         .reserved_at = entry->reserved_at};
+
+    spending_adopt(gateway->spending, orphan->source, &event, clock_now_ms(&gateway->clock));
+}
+
+/* Processes whose successor has died: nobody tells of what they settle, so what they have in flight
+ * is held until they have ended. */
+static bool join_orphans(struct control *control)
+{
+    uint32_t journals[ORPHANS_MAX];
+    struct ledger *ledger = control->gateway->ledger;
+    size_t n = ledger != NULL ? ledger_get_others(ledger, journals, ORPHANS_MAX) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct predecessor *orphan = calloc(1, sizeof *orphan);
+        if (orphan == NULL)
+            return false;
+        *orphan = (struct predecessor){.control = control,
+                                       .fd = -1,
+                                       .journal = journals[i],
+                                       .source = UINT64_MAX - journals[i],
+                                       .leave = 1};
+        ledger_each_open_of(ledger, journals[i], adopt_open, orphan);
+        LIST_INSERT_HEAD(&control->predecessors, orphan, link);
+        atomic_fetch_add(&control->gateway->predecessors, 1);
+    }
+    (void)takeover_share_budgets(control);
+    return true;
+}
+
 bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem)
 {
     struct gateway *gateway = control->gateway;
 
     if (takeover == NULL) {
+        if (!join_orphans(control))
+            return problem_fail(problem, "takeover: no memory");
         share_ledger(control, clock_now_ms(&gateway->clock)); /* with nobody */
         return true;
     }
