@@ -221,7 +221,7 @@ static void what_does_not_come_true_is_soon_forgotten(void **state)
 
 /* ---- what is taken back ---- */
 
-/* Of one kind: what came since the last update, in the block that runs, and lately. */
+/* What came of one kind: since the last update, in the block that runs, and lately. */
 static void expect_counted(double fresh_value, double running, double lately)
 {
     expect_near(total(forecast.fresh), fresh_value, 1e-9);
