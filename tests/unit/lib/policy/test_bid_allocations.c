@@ -2,6 +2,8 @@
  */
 #include "failing_malloc.h"
 
+#include <string.h>
+
 static const struct tg_type types[] = {{.cost = 10, .value = 2, .weight = 0.5, .hold_s = 1},
                                        {.cost = 30, .value = 3, .weight = 0.5, .hold_s = 2}};
 
@@ -98,11 +100,54 @@ static void what_was_learned_is_not_read_without_memory(void **state)
     tg_bid_free(second);
 }
 
+/* Only prices that move have learned something that is worth keeping. */
+static void prices_that_do_not_move_keep_nothing(void **state)
+{
+    (void)state;
+    for (int prices = 0; prices < TG_PRICES_COUNT; prices++) {
+        struct tg_bid_config config = config_of((enum tg_prices)prices);
+        struct tg_policy *policy = NULL;
+        char bytes[8] = "before";
+        assert_int_equal(tg_bid_new(&config, &policy, NULL), TG_OK);
+        use(policy);
+        size_t n = tg_bid_save(policy, bytes, sizeof bytes);
+        assert_int_equal(n > sizeof bytes, prices == TG_PRICES_ONLINE);
+        assert_true(prices == TG_PRICES_ONLINE || n == 0);
+        assert_string_equal(bytes, "before");
+        assert_int_equal(tg_bid_load(policy, bytes, sizeof bytes, 1), TG_ERR_INVALID);
+        tg_bid_free(policy);
+    }
+    assert_int_equal(tg_bid_save(NULL, NULL, 0), 0);
+    assert_int_equal(tg_bid_load(NULL, "", 0, 1), TG_ERR_NULL);
+}
+
+/* The first budget that is wrong is named, whatever the others are. */
+static void the_first_budget_that_is_wrong_is_named(void **state)
+{
+    static const char *const names[] = {"workload.rate_budget", "workload.cost_budget",
+                                        "workload.conc_budget"};
+    (void)state;
+
+    for (size_t first = 0; first < COUNT_OF(names); first++) {
+        struct tg_bid_config config = config_of(TG_PRICES_WORKLOAD);
+        double *const budgets[] = {&config.workload.rate_budget, &config.workload.cost_budget,
+                                   &config.workload.conc_budget_s};
+        struct tg_policy *policy = NULL;
+        struct tg_problem problem = {""};
+        for (size_t i = first; i < COUNT_OF(budgets); i++)
+            *budgets[i] = -1;
+        assert_int_equal(tg_bid_new(&config, &policy, &problem), TG_ERR_INVALID);
+        assert_memory_equal(problem.text, names[first], strlen(names[first]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_gives_back_all_its_memory),
         cmocka_unit_test(what_was_learned_is_not_read_without_memory),
+        cmocka_unit_test(prices_that_do_not_move_keep_nothing),
+        cmocka_unit_test(the_first_budget_that_is_wrong_is_named),
     };
     return cmocka_run_group_tests_name("bid_allocations", tests, NULL, NULL);
 }
