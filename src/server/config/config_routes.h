@@ -21,8 +21,7 @@
 struct config_secret {
     const char *bytes; /* null: not given, or missing */
     size_t size;
-    const char *file;      /* where it was read from, to be read again when that changes; or null */
-    int64_t file_mtime_ns; /* when that was changed last, by its own clock */
+    const char *file; /* where it was read from, to be read again when that changes; or null */
 };
 
 /* `http://host:port/path`, taken apart. The host is null if a variable in it is missing. */

@@ -121,7 +121,7 @@ static bool keep_secret(struct reader *reader, const struct yaml_node *node, con
 
 /* The first line, without what is blank at its end; one byte more than is allowed, so that too much
  * is seen to be. -1: it cannot be read. */
-static ssize_t read_first_line(const char *path, char *line, size_t room, int64_t *mtime_ns)
+static ssize_t read_first_line(const char *path, char *line, size_t room)
 {
     /* O_NONBLOCK: this must not wait for the other end, should it be a pipe. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -132,7 +132,6 @@ static ssize_t read_first_line(const char *path, char *line, size_t room, int64_
     if (fd < 0)
         return -1;
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
-        *mtime_ns = about.st_mtim.tv_sec * INT64_C(1000000000) + about.st_mtim.tv_nsec;
         do {
             got = read(fd, line + used, room - used);
             used += got > 0 ? (size_t)got : 0;
@@ -160,7 +159,7 @@ static bool read_secret_file(struct reader *reader, const struct yaml_node *node
     if (into->file == NULL || reader->documents[reader->current].folder == NULL)
         return into->file != NULL;
     config_source_add(reader, CONFIG_SOURCE_SECRET, into->file);
-    ssize_t bytes = read_first_line(into->file, line, sizeof line, &into->file_mtime_ns);
+    ssize_t bytes = read_first_line(into->file, line, sizeof line);
     if (bytes < 0)
         config_missing(reader, node, false, "%s: the file %.200s cannot be read", reader->path,
                        shown);
