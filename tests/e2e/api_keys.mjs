@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { api, AT_ONCE, begin, conforms, fleetOf, gatewaysOn, made, spendAll, standing, withKey } from './fleet_kit.mjs';
-import { ADMIN_TOKEN, chat, EXACT, EXACT_COST, json, KEY, noSecrets, reason, send, sha256, until, world } from './kit.mjs';
+import { ADMIN_TOKEN, calls, chat, EXACT, EXACT_COST, json, KEY, noSecrets, reason, send, sha256, until, world } from './kit.mjs';
 import { isDecidedAlike, recordingFile, replayed, run } from './recording_kit.mjs';
 import { Redis } from './redis_kit.mjs';
 
@@ -84,6 +84,42 @@ for (const [way, tiers] of ways) {
         assert.equal((await mock.seen()).begun, first.served + rest.served);
     });
 }
+
+/* Who was let in with a key that is gone a moment later spends what the key has, or nothing. */
+for (const [way, tiers] of ways)
+    test(`a key that is changed, revoked and made again under load spends its budget and no more, ${way}`, async (t) => {
+        const redis = await Redis.start(t);
+        const { gateways, mock } = await gatewaysOn(t, 2, redis, { tiers, tenant: { budgets: usd(3000) } });
+        const change = (at, ...what) => everywhere(at ? [...gateways].reverse() : gateways, ...what);
+        let budgets = usd(100);
+        let { key } = await change(0, 'POST', '/tenants/one/keys', { name: 'ci', budgets });
+        let going = true;
+        const callers = calls(40, async (i) => {
+            while (going) await chat(gateways[i % 2], {}, withKey(key));
+        });
+        for (let n = 1; n <= 9; n++) {
+            budgets = usd(100 + 40 * n);
+            await change(n % 2, 'PUT', '/tenants/one/keys/ci', { budgets });
+            if (n % 3) continue;
+            await change(n % 2, 'DELETE', '/tenants/one/keys/ci');
+            if (n === 6) await change(0, 'PUT', '/tenants/other', {}); /* it is not the last change */
+            key = (await change(1 - (n % 2), 'POST', '/tenants/one/keys', { name: 'ci', budgets })).key;
+        }
+        going = false;
+        await callers;
+        t.diagnostic(JSON.stringify(await spendAll(gateways, key)));
+        assert.equal((await mock.seen()).begun, 460);
+        let counted = 0;
+        for (const gateway of gateways) {
+            await gateway.idle();
+            const { out } = await run('spend', '-c', gateway.file, '--by', 'key', '--json');
+            for (const row of JSON.parse(out).rows) {
+                assert.equal(row.key, 'ci', 'nothing is counted beside the key');
+                counted += row.calls;
+            }
+        }
+        assert.equal(counted, 460);
+    });
 
 test('a key is what was made of it, whoever is asked', async (t) => {
     const redis = await Redis.start(t);
@@ -234,7 +270,11 @@ test('a takeover keeps what a key has and has used', async (t) => {
     await before.ended;
     await made(gateway, 'PUT', '/tenants/one/keys/ci', { budgets: usd(6), limits: [{ rpd: 9 }] });
     let served = 0;
-    for (let reply; (reply = await chat(gateway, {}, withKey(key))).status === 200; ) served++;
+    await until('all of it is spent, and what the other process held is back', async () => {
+        const reply = await chat(gateway, {}, withKey(key));
+        served += reply.status === 200;
+        return reason(reply) === 'budget';
+    });
     assert.equal(served, 3);
     assert.equal((await keyOf(gateway, 'ci')).budgets[0].used_micro_usd, 6 * EXACT_COST);
 });

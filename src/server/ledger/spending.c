@@ -529,7 +529,8 @@ enum tg_err spending_reserve(struct spending *spending, const struct spending_ca
     size_t node = forest_find(&spending->forest, call->tenant, call->hint);
     if (node != SPENDING_TOP) {
         size_t key = spending_find_key(spending, call);
-        err = spending_reserve_in_bank(spending, call, node, key, now, &got);
+        if (call->key == NULL || key != SPENDING_TOP)
+            err = spending_reserve_in_bank(spending, call, node, key, now, &got);
         made.tenant = spending->forest.nodes[key != SPENDING_TOP ? key : node].ledger_id;
     }
     made.reservation = got.reservation;

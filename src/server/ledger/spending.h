@@ -83,8 +83,7 @@ bool spending_read_again(struct spending *spending, const struct spending_tree *
 struct spending_call {
     const char *tenant;      /* its name: another tree may have come since it was looked up */
     size_t hint;             /* where it may be in the tree; SPENDING_TOP: not known */
-    const char *key;         /* the name of the virtual key; null: none, or it has no name. One that
-                                the tree has no longer is none: its budgets went with it. */
+    const char *key;         /* the name of the virtual key; null: none, or it has no name */
     struct ledger_text user; /* empty: none */
     tg_micro money;
     bool up_to;   /* see tg_bank_reserve() */
@@ -107,7 +106,7 @@ struct spending_ticket {
 
 /* Reserves money, and room in the ledger. TG_ERR_STORE: the ledger has no room, and the failure
  * mode is closed; ledger_get_state() says why. TG_ERR_UNKNOWN: there is no such tenant
- * any more. TG_ERR_INVALID: also a user's name of more than
+ * or key any more. TG_ERR_INVALID: also a user's name of more than
  * LEDGER_NAME_MAX bytes. Otherwise as tg_bank_open() and tg_bank_reserve(). */
 TG_MUST_CHECK enum tg_err spending_reserve(struct spending *spending,
                                            const struct spending_call *call, tg_ms now,
@@ -228,7 +227,7 @@ typedef void spending_each_fn(void *context, const struct spending_account *acco
 
 /* Reads the accounts on the way of a call from the top: everyone, the root, ..., the tenant, its
  * key, and the user if there are budgets of users. Nothing is opened or changed; the money does not
- * matter. TG_ERR_UNKNOWN: there is no such tenant. */
+ * matter. TG_ERR_UNKNOWN: there is no such tenant, or key. */
 TG_MUST_CHECK enum tg_err spending_peek(struct spending *spending, const struct spending_call *call,
                                         tg_ms now, spending_each_fn *fn, void *context);
 

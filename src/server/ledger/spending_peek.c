@@ -97,20 +97,21 @@ enum tg_err spending_peek(struct spending *spending, const struct spending_call 
     pthread_rwlock_rdlock(&spending->lock);
     const struct forest *forest = &spending->forest;
     size_t tenant = forest_find(forest, call->tenant, call->hint);
-    if (tenant != SPENDING_TOP) {
+    size_t key = spending_find_key(spending, call);
+    bool known = tenant != SPENDING_TOP && (call->key == NULL || key != SPENDING_TOP);
+    if (known) {
         size_t n = way_up(forest, tenant, way);
         const char *root = forest->nodes[way[n - 1]].name;
         read_node(spending, forest->n - 1, root, now, fn, context);
         for (size_t i = n; i-- > 0;)
             read_node(spending, way[i], root, now, fn, context);
-        size_t key = spending_find_key(spending, call);
         if (key != SPENDING_TOP)
             read_node(spending, key, root, now, fn, context);
         if (call->user.size > 0 && forest->nodes[tenant].n_user_budgets > 0)
             read_user(spending, tenant, root, call->user, now, fn, context);
     }
     pthread_rwlock_unlock(&spending->lock);
-    return tenant != SPENDING_TOP ? TG_OK : TG_ERR_UNKNOWN;
+    return known ? TG_OK : TG_ERR_UNKNOWN;
 }
 
 /* What an account that is not open has left: all of its budgets, or what is left above it. */

@@ -297,7 +297,7 @@ void call_refuse_money(struct call *call, enum tg_err err, const struct tg_money
         return;
     }
     if (err == TG_ERR_UNKNOWN)
-        refusal_init(&why, REPLY_INVALID_API_KEY, "the tenant of this key has been removed");
+        refusal_init(&why, REPLY_INVALID_API_KEY, "this key has been removed");
     else if (err == TG_ERR_MEMORY)
         refusal_of_memory(&why);
     else

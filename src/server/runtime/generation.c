@@ -422,14 +422,14 @@ static void set_back(struct generation *before, tg_ms now)
         return;
     set_limits_back(before, now);
     (void)generation_set_gates(before, now, &ignored);
-    (void)generation_set_budgets(before, now, &ignored);
+    (void)generation_set_budgets(before, NULL, now, &ignored);
 }
 
 /* The ring comes last: once it has the new keys, calls may use them. */
 bool generation_apply(struct generation *generation, struct generation *before, tg_ms now,
                       struct tg_problem *problem)
 {
-    if (generation_set_budgets(generation, now, problem) &&
+    if (generation_set_budgets(generation, before, now, problem) &&
         generation_set_gates(generation, now, problem) && set_limits(generation, now, problem) &&
         generation_set_ring(generation, now, problem)) {
         find_pools(generation);

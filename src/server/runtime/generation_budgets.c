@@ -63,33 +63,58 @@ struct tree_room {
     struct spending_tenant *tenants;
     struct spending_key *keys;
     size_t n_keys;
+    const char **names; /* those of one tenant's keys, sorted */
 };
 
-/* The keys of a tenant, behind those that are there; their budgets from `next` on. */
-static bool make_keys(struct gateway *gateway, const struct config_tenant *from,
-                      struct spending_tenant *to, struct tree_room *room, struct tg_budget **next,
-                      struct tg_problem *problem)
+static bool add_key_budgets(struct gateway *gateway, const struct config_key *from,
+                            enum config_mode over, struct spending_tenant *to,
+                            struct tree_room *room, struct tg_budget **next,
+                            struct tg_problem *problem)
 {
-    to->keys = room->keys + room->n_keys;
-    for (size_t k = 0; k < from->n_keys; k++) {
-        const struct config_own *own = &from->keys[k].own;
-        struct spending_key *key = &room->keys[room->n_keys];
-        if (!is_counted(from, k))
-            continue;
-        *key = (struct spending_key){.name = from->keys[k].name,
-                                     .tags = own->tag_text,
-                                     .budgets = *next,
-                                     .n_budgets = own->n_budgets};
-        room->n_keys++;
-        to->n_keys++;
-        if (!make_budgets(gateway, own->budgets, own->n_budgets, from->mode, *next, problem))
-            return false;
-        *next += own->n_budgets;
-    }
+    const struct config_own *own = &from->own;
+
+    room->keys[room->n_keys++] = (struct spending_key){
+        .name = from->name, .tags = own->tag_text, .budgets = *next, .n_budgets = own->n_budgets};
+    to->n_keys++;
+    if (!make_budgets(gateway, own->budgets, own->n_budgets, over, *next, problem))
+        return false;
+    *next += own->n_budgets;
     return true;
 }
 
-static bool make_tree(struct gateway *gateway, const struct config *config, struct tree_room *room,
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The keys of a tenant, behind those that are there; their budgets from `next` on. With them those
+ * that it had before: calls that began with one may yet reserve, and then its budgets are theirs
+ * still. A key that is made again under its name finds in its account what they spent. */
+static bool make_keys(struct gateway *gateway, const struct config_tenant *from,
+                      const struct config_tenant *before, struct spending_tenant *to,
+                      struct tree_room *room, struct tg_budget **next, struct tg_problem *problem)
+{
+    bool made = true;
+    size_t n = 0;
+
+    to->keys = room->keys + room->n_keys;
+    for (size_t k = 0; made && k < from->n_keys; k++)
+        if (is_counted(from, k)) {
+            room->names[n++] = from->keys[k].name;
+            made = add_key_budgets(gateway, &from->keys[k], from->mode, to, room, next, problem);
+        }
+    if (n > 1)
+        qsort(room->names, n, sizeof *room->names, compare_names);
+    for (size_t k = 0; made && before != NULL && k < before->n_keys; k++)
+        if (is_counted(before, k) &&
+            (n == 0 || bsearch(&before->keys[k].name, room->names, n, sizeof *room->names,
+                               compare_names) == NULL))
+            made = add_key_budgets(gateway, &before->keys[k], from->mode, to, room, next, problem);
+    return made;
+}
+
+static bool make_tree(struct gateway *gateway, const struct config *config,
+                      const struct config *before, struct tree_room *room,
                       struct spending_tree *tree, struct tg_problem *problem)
 {
     struct tg_budget *budgets = room->budgets, *next = budgets + config->n_budgets;
@@ -101,6 +126,8 @@ static bool make_tree(struct gateway *gateway, const struct config *config, stru
         return false;
     for (size_t i = 0; i < config->n_tenants; i++) {
         const struct config_tenant *from = &config->tenants[i];
+        const struct config_tenant *had =
+            before != NULL ? config_tenant(before, from->name, strlen(from->name)) : NULL;
         struct tg_budget *own = next, *users = own + from->n_budgets;
 
         next = users + from->users.n_budgets;
@@ -115,7 +142,7 @@ static bool make_tree(struct gateway *gateway, const struct config *config, stru
         if (!make_budgets(gateway, from->budgets, from->n_budgets, from->mode, own, problem) ||
             !make_budgets(gateway, from->users.budgets, from->users.n_budgets, each, users,
                           problem) ||
-            !make_keys(gateway, from, &tenants[i], room, &next, problem))
+            !make_keys(gateway, from, had, &tenants[i], room, &next, problem))
             return false;
     }
     return true;
@@ -138,31 +165,37 @@ static bool set_budgets(struct gateway *gateway, const struct config *config,
            remote_set_budgets(gateway->remote, gateway->spending, gateway->ledger, now, problem);
 }
 
-static bool with_tree(struct generation *generation, bool again, tg_ms now,
-                      struct tg_problem *problem)
+static bool with_tree(struct generation *generation, const struct generation *before, bool again,
+                      tg_ms now, struct tg_problem *problem)
 {
     const struct config *config = &generation->config;
+    const struct config *had = before != NULL ? &before->config : NULL;
+    size_t budgets = count_budgets(config) + (had != NULL ? count_budgets(had) : 0);
+    size_t keys = count_counted_keys(config), gone = had != NULL ? count_counted_keys(had) : 0;
     struct spending_tree tree;
-    struct tree_room room = {.budgets = calloc(count_budgets(config) + 1, sizeof *room.budgets),
+    struct tree_room room = {.budgets = calloc(budgets + 1, sizeof *room.budgets),
                              .tenants = calloc(config->n_tenants + 1, sizeof *room.tenants),
-                             .keys = calloc(count_counted_keys(config) + 1, sizeof *room.keys)};
-    bool fine =
-        (room.budgets && room.tenants && room.keys) || problem_fail(problem, "budgets: no memory");
+                             .keys = calloc(keys + gone + 1, sizeof *room.keys),
+                             .names = calloc(keys + 1, sizeof *room.names)};
+    bool fine = (room.budgets && room.tenants && room.keys && room.names) ||
+                problem_fail(problem, "budgets: no memory");
 
-    fine = fine && make_tree(generation->gateway, config, &room, &tree, problem) &&
+    fine = fine && make_tree(generation->gateway, config, had, &room, &tree, problem) &&
            set_budgets(generation->gateway, config, &tree, again, now, problem);
     free(room.budgets);
     free(room.tenants);
     free(room.keys);
+    free(room.names);
     return fine;
 }
 
-bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
+bool generation_set_budgets(struct generation *generation, const struct generation *before,
+                            tg_ms now, struct tg_problem *problem)
 {
-    return with_tree(generation, false, now, problem);
+    return with_tree(generation, before, false, now, problem);
 }
 
 bool generation_read_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem)
 {
-    return with_tree(generation, true, now, problem);
+    return with_tree(generation, NULL, true, now, problem);
 }

@@ -28,8 +28,10 @@ void generation_free_slots(struct generation *generation);
 
 /* ---- */
 
-/* The budgets of the configuration, into the gateway's books. */
-bool generation_set_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);
+/* The budgets of the configuration, into the gateway's books, with those of keys that the
+ * generation before it (null: none) had: its calls go on for a while. */
+bool generation_set_budgets(struct generation *generation, const struct generation *before,
+                            tg_ms now, struct tg_problem *problem);
 
 /* The same budgets, with what the ledger says now: after somebody else has written to it. */
 bool generation_read_budgets(struct generation *generation, tg_ms now, struct tg_problem *problem);

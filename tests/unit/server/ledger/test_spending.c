@@ -714,13 +714,19 @@ static void a_key_is_a_row_that_older_versions_take_for_its_tenant(void **state)
     kit_free(&kit);
 }
 
-/* A key that a new configuration has no longer leaves its tenant's budgets alone. */
-static void a_key_that_is_gone_charges_its_tenant(void **state)
+static void read_nothing(void *context, const struct spending_account *account)
+{
+    (void)context, (void)account;
+}
+
+/* A call with a key that a new configuration has no longer is refused like one of a tenant that is
+ * gone: without the key's budgets it must not spend. */
+static void a_key_that_is_gone_spends_nothing(void **state)
 {
     struct kit kit = kit_new();
     struct ledger *ledger = kit_open(&kit);
     struct keyed keyed;
-    struct spending_ticket ticket;
+    struct spending_ticket ticket, other;
     struct tg_money_answer answer;
     (void)state;
 
@@ -730,13 +736,14 @@ static void a_key_that_is_gone_charges_its_tenant(void **state)
     assert_int_equal(spending_reserve(spending, &call, NOW, &ticket, &answer), TG_OK);
     keyed.world.tenants[TEAM_A].n_keys = 0;
     must_change(spending, &keyed.world, NOW);
-    assert_true(spend_with_key(spending, "ci", "", 700));
+    assert_int_equal(spending_reserve(spending, &call, NOW, &other, &answer), TG_ERR_UNKNOWN);
+    assert_int_equal(spending_peek(spending, &call, NOW, read_nothing, NULL), TG_ERR_UNKNOWN);
     keyed.world.tenants[TEAM_A].n_keys = 2;
     must_change(spending, &keyed.world, NOW);
     assert_int_equal(left_with_key(spending, "ci", ""), CI - 500); /* it is in flight */
     spending_settle(spending, &ticket, &(struct spending_use){.spent = 200}, NOW);
     assert_int_equal(left_with_key(spending, "ci", ""), CI - 200);
-    assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 900);
+    assert_int_equal(left_with_key(spending, NULL, ""), 10000 - 200);
     spending_free(spending);
     kit_close(ledger);
     kit_free(&kit);
@@ -749,7 +756,7 @@ int main(void)
         cmocka_unit_test(a_name_is_a_user_or_a_key_or_a_child),
         cmocka_unit_test(what_a_key_spent_is_restored),
         cmocka_unit_test(a_key_is_a_row_that_older_versions_take_for_its_tenant),
-        cmocka_unit_test(a_key_that_is_gone_charges_its_tenant),
+        cmocka_unit_test(a_key_that_is_gone_spends_nothing),
         cmocka_unit_test(windows_follow_the_wall_clock_and_never_go_back),
         cmocka_unit_test(every_window_is_restored_at_the_start),
         cmocka_unit_test(a_user_is_remembered_over_a_restart),

@@ -218,7 +218,7 @@ static void money_that_cannot_be_reserved_is_explained(void **state)
         int status;
         const char *text;
     } rows[] = {
-        {TG_ERR_UNKNOWN, 401, "the tenant of this key has been removed"},
+        {TG_ERR_UNKNOWN, 401, "this key has been removed"},
         {TG_ERR_STORE, 503, "what calls cost cannot be recorded at the moment"},
     };
     const struct call_kit_config config = {.remote = true};
