@@ -226,7 +226,23 @@ static void sums_that_no_calls_make_are_found(void **state)
     static const struct {
         double asked, used;
         bool sane;
-    } rows[] = {{0, 0, true}, {1, 3, true}, {1, 3.1, false}, {-1, 0, false}, {1, -1, false}, {1e300, 1, true}, {2e300, 1, false}, {NAN, 1, false}, {1, NAN, false}, {0, 1e-9, false}, {INFINITY, 1, false}, {8, 0, true}, {0.5, 1.5, true}, {0.5, 0.25, true}, {-0.5, -2, false}};
+    } rows[] = {
+        {0, 0, true},
+        {1, 3, true},
+        {1, 3.1, false},
+        {-1, 0, false},
+        {1, -1, false},
+        {1e300, 1, true},
+        {2e300, 1, false},
+        {NAN, 1, false},
+        {1, NAN, false},
+        {0, 1e-9, false},
+        {INFINITY, 1, false},
+        {8, 0, true},
+        {0.5, 1.5, true},
+        {0.5, 0.25, true},
+        {-0.5, -2, false},
+    };
     static struct expected expected;
     (void)state;
 
