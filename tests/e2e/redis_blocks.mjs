@@ -237,6 +237,35 @@ for (const tiers of [true, false])
         assert.equal(await billed(mock), K * EXACT_COST);
     });
 
+for (const tiers of [true, false])
+    test(`a gateway that starts while Redis is away spends nothing again (${tiers ? 'two tiers' : 'strict'})`, async (t) => {
+        const K = 60;
+        const redis = await Redis.start(t);
+        const { gateways, mock } = await fleet(t, 2, redis.url, { tiers, small: EXACT, tenant: { budgets: usd(K) } });
+        const [a, b] = gateways;
+        await until('it is spent', async () => {
+            await spendAll([a], { quiet: 3 });
+            return (await billed(mock)) === K * EXACT_COST;
+        });
+        await redis.kill();
+        await b.stop();
+        await b.begin();
+        await stored(b, 'down');
+        /* It is back with nothing in it, and b is there before a, who knows what was spent. */
+        a.process.child.kill('SIGSTOP');
+        let replies;
+        try {
+            await redis.begin();
+            await stored(b, 'ok');
+            replies = await calls(8, () => chat(b));
+        } finally {
+            a.process.child.kill('SIGCONT');
+        }
+        assert.deepEqual(replies.map((reply) => reply.status), Array(8).fill(503));
+        await until('b knows that it is spent', async () => reason(await chat(b)) === 'budget');
+        assert.equal(await billed(mock), K * EXACT_COST);
+    });
+
 test('a gateway that ends gives back what it does not use', async (t) => {
     const redis = await Redis.start(t);
     const { gateways } = await fleet(t, 2, redis.url, {

@@ -181,6 +181,7 @@ struct redis_stats {
     uint64_t away, full; /* never sent */
     uint64_t broken;     /* sent, and without an answer for ever */
     uint64_t connects;   /* connections that greeted */
+    uint64_t failed;     /* connections that broke, or could not be made */
     uint64_t moved;      /* MOVED and ASK that were followed */
     uint64_t asked_text; /* scripts sent as text */
     size_t in_flight, links_up, links;

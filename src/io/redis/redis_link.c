@@ -141,6 +141,7 @@ void link_fail(struct redis_link *link, const char *text)
         return;
     }
     disconnect(link, LINK_WAITING);
+    redis->stats.failed++;
     link->failures = steady ? 1 : link->failures + 1;
     net_timer_init(&link->timer, link_dial, link);
     net_timer_set(redis->loop, &link->timer, pause_of(link));

@@ -273,7 +273,7 @@ static void put_windows(struct money_args *args, struct remote_money_ticket *cla
         money_args_number(args, window->told.sent);
         money_args_number(args, money_sum_keep(window->sum, now));
         if (epochs)
-            money_args_number(args, window->sum->block.epoch);
+            money_args_number(args, money_port_epoch(claim->port, &window->sum->block));
     }
     pthread_mutex_unlock(&money->lock);
 }

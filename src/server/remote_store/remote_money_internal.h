@@ -298,6 +298,10 @@ void money_blocks_states(const struct remote_money_ticket *claim, struct rule_st
 /* It waits no longer. */
 void money_blocks_leave(struct remote_money *money, struct remote_money_ticket *claim);
 
+/* The lock is held. The epoch of a window, as far as it is known; 1 (DOUBT in money_window.lua):
+ * nothing is known of it, and Redis has been away, so that it may have begun anew without it. */
+int64_t money_port_epoch(const struct remote_money_port *port, const struct sum_block *block);
+
 /* ---- remote_money_lease.c: asking for blocks ---- */
 
 /* A window has blocks from now on. */

@@ -225,6 +225,16 @@ static char *memory_of(const struct sum_block *block)
     return text;
 }
 
+int64_t money_port_epoch(const struct remote_money_port *port, const struct sum_block *block)
+{
+    struct redis_stats stats;
+
+    if (block->epoch > 0)
+        return block->epoch;
+    redis_get_stats(port->redis, &stats);
+    return stats.failed > 0 ? 1 : 0;
+}
+
 static void ask_add(struct block_ask *ask, struct sum *sum, tg_ms now)
 {
     const struct remote_money *money = ask->port->money;
@@ -248,7 +258,7 @@ static void ask_add(struct block_ask *ask, struct sum *sum, tg_ms now)
         .wanted = wanted_of(money, sum, now),
         .largest = block->largest,
         .gives_back = block->gives_back || has_to_give(sum),
-        .epoch = block->epoch,
+        .epoch = money_port_epoch(ask->port, block),
         .version = block->version,
         .keep = money_sum_keep(sum, now),
         .spent = num_add(sum_total(sum), sum->credited),

@@ -45,9 +45,6 @@ local now = time_of(ARGV[1])
 local ledger, me = ARGV[2], ARGV[2] .. '.' .. ARGV[3]
 local number, alone, nodes = tonumber(ARGV[4]), ARGV[5] == '1', math.max(tonumber(ARGV[6]), 1)
 
--- Processes that are alive have so long to say what they have, once a server has lost data.
-local QUIET = 3000
-
 -- Remembered by a process, at most.
 local MEMORY = 16384
 
@@ -185,7 +182,7 @@ local function ask(window, at)
     if number <= last then
         return answer(window, 0, last)
     end
-    local lost = epoch > 0 and (number_of(window, 'epoch') ~= epoch or
+    local lost = epoch > DOUBT and (number_of(window, 'epoch') ~= epoch or
                      number_of(window, 'version') < version)
     if lost and memory == '' then
         return answer(window, 2, 0)
@@ -194,6 +191,9 @@ local function ask(window, at)
     local fresh = window.fields['epoch'] == nil
     if lost and (fresh or number_of(window, 'epoch') == epoch or
                      (number_of(window, 'quiet') == 0 and number_of(window, 'born') + QUIET > now)) then
+        set(window, 'quiet', now + QUIET)
+    end
+    if epoch == DOUBT and number_of(window, 'quiet') <= now and server_is_young() then
         set(window, 'quiet', now + QUIET)
     end
     if fresh then

@@ -24,7 +24,8 @@ local at = 7
 for i = 1, #KEYS / 2 do
     local told, keep, epoch = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
     windows[i] = window_read(KEYS[2 * i - 1], KEYS[2 * i], ledger, lease, told, keep, now)
-    forgot = forgot or windows[i].is_quiet or (epoch > 0 and windows[i].epoch ~= epoch)
+    forgot = forgot or windows[i].is_quiet or (epoch > DOUBT and windows[i].epoch ~= epoch) or
+                 (epoch == DOUBT and server_is_young())
     at = at + 3
 end
 

@@ -24,6 +24,16 @@ local MAX = 9007199254740991
 -- Looked for at once; more wait for the next script. One node's death must not stop all others.
 local DROPS = 500
 
+-- Processes that are alive have so long to say what they have, once a server has lost data (ms).
+local QUIET = 3000
+
+-- A server that began so short a time ago (s) may not have heard of all of them again.
+local YOUNG = 10
+
+-- The epoch of a process that knows nothing of a window and has been without the server, which may have begun
+-- anew meanwhile.
+local DOUBT = 1
+
 local OWNER = '^(' .. string.rep('%x', 16) .. '%..+)%.%x+$'
 
 local function time_of(given)
@@ -32,6 +42,13 @@ local function time_of(given)
     end
     local time = redis.call('TIME')
     return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- What a server that began a moment ago does not have, it may have lost; what it has may be old.
+local function server_is_young()
+    local said = redis.pcall('INFO', 'server')
+    local uptime = type(said) == 'string' and string.match(said, 'uptime_in_seconds:(%d+)')
+    return uptime and tonumber(uptime) < YOUNG
 end
 
 local function window_drop(hash, set, now)

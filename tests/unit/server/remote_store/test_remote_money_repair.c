@@ -154,6 +154,7 @@ static void totals_are_the_sums_of_all_nodes_whatever_happened(void **state)
     open_nodes(nodes, NODES);
     for (int step = 0; step < 600; step++) {
         struct money_node *node = &nodes[draw_between(&draw, 0, NODES - 1)];
+        now += 200; /* after a loss nothing is granted for a while */
         if (draw_chance(&draw, 2)) {
             losses++;
             if (draw_chance(&draw, 50)) {
