@@ -362,7 +362,7 @@ static bool make_parts(struct remote_port *port, struct tg_problem *problem)
     limits.redis = port->redis;
     limits.prefix = remote->prefix;
     limits.holder = holder.text;
-    port->recent = recent_new(remote->setup.seed);
+    port->recent = recent_new(remote->setup.seed, RECENT_ENTRIES);
     return port->recent && remote_limits_new(&limits, &port->limits) == TG_OK &&
            make_blocks(port, &holder) && make_keys(port, &holder) &&
            remote_objects_new(port->loop, port->redis, remote->prefix, &port->objects) == TG_OK &&

@@ -11,7 +11,7 @@
 #include "lib/core/decision.h"
 #include "lib/core/num.h"
 
-enum { ENTRIES = 1024, FRESH_MS = 2000 };
+enum { FRESH_MS = 2000 };
 
 /* What was heard about the scopes of a call, all together. */
 struct recent_entry {
@@ -26,15 +26,19 @@ struct recent_entry {
 struct recent {
     uint64_t seed;
     uint64_t generation;
-    struct recent_entry entries[ENTRIES];
+    size_t n;
+    struct recent_entry entries[];
 };
 
-struct recent *recent_new(uint64_t seed)
+struct recent *recent_new(uint64_t seed, size_t entries)
 {
-    struct recent *recent = calloc(1, sizeof *recent);
+    assert(entries >= 1);
+    struct recent *recent = calloc(1, sizeof *recent + entries * sizeof recent->entries[0]);
 
-    if (recent != NULL)
-        recent->seed = seed;
+    if (recent == NULL)
+        return NULL;
+    recent->seed = seed;
+    recent->n = entries;
     return recent;
 }
 
@@ -47,7 +51,7 @@ bool recent_is_for(struct recent *recent, uint64_t generation)
 {
     if (generation > recent->generation) {
         recent->generation = generation;
-        memset(recent->entries, 0, sizeof recent->entries);
+        memset(recent->entries, 0, recent->n * sizeof recent->entries[0]);
     }
     return generation == recent->generation;
 }
@@ -64,7 +68,7 @@ static uint64_t remote_recent_hash_of(const struct recent *recent, const struct 
 
 static struct recent_entry *entry_of(struct recent *recent, uint64_t hash)
 {
-    return &recent->entries[hash % ENTRIES];
+    return &recent->entries[hash % recent->n];
 }
 
 void recent_heard(struct recent *recent, const struct tg_debit *debit, const struct tg_axes *axes,

@@ -5,7 +5,7 @@
  * who was refused stays refused until then, and of what was left each worker of each gateway
  * may give out its part.
  *
- * A direct-mapped cache of fixed size, in which a newer entry replaces an older one; used by one
+ * A direct-mapped cache of so many entries, in which a newer one replaces an older one; used by one
  * thread. Rejected: core/hash_table.h, which would grow with the number of tenants, and an eviction
  * of our own for answers that are good for two seconds.
  */
@@ -16,8 +16,10 @@
 
 struct recent;
 
-/* Null: no memory. */
-struct recent *recent_new(uint64_t seed);
+enum { RECENT_ENTRIES = 1024 }; /* of a worker */
+
+/* One entry at least. Null: no memory. */
+struct recent *recent_new(uint64_t seed, size_t entries);
 void recent_free(struct recent *recent);
 
 /* Whether it is for calls under this configuration, by the number of its generation: the latest

@@ -275,7 +275,7 @@ static void open_call(const struct setting *setting)
     call.terms = (struct remote_terms){
         .generation = 1, .store = &call.config, .listing = call.listing};
     call.port.remote = &call.remote;
-    call.port.recent = recent_new(1);
+    call.port.recent = recent_new(1, 1);
     assert_non_null(call.port.recent);
     assert_true(recent_is_for(call.port.recent, 1));
     if (setting->heard_before) {

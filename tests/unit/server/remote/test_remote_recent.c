@@ -30,7 +30,7 @@ static bool allows(struct recent *recent, const struct tg_debit *debit, long lon
 
 static void test_nothing_heard_nothing_decided(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes axes = heard_rate(true, 10, 0);
 
@@ -44,7 +44,7 @@ static void test_nothing_heard_nothing_decided(void **unused)
 
 static void test_each_gateway_gives_out_its_part_of_what_was_left(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes axes = heard_rate(true, 11, 0);
     int given = 0;
@@ -61,7 +61,7 @@ static void test_each_gateway_gives_out_its_part_of_what_was_left(void **unused)
 
 static void test_nobodys_part_is_nothing_while_something_is_left(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes left = heard_rate(true, 3, 0), spent = heard_rate(true, 0, 0);
 
@@ -76,7 +76,7 @@ static void test_nobodys_part_is_nothing_while_something_is_left(void **unused)
 
 static void test_what_came_to_nothing_is_there_again(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes axes = heard_rate(true, 2, 0);
 
@@ -96,7 +96,7 @@ static void test_what_came_to_nothing_is_there_again(void **unused)
 
 static void test_who_was_refused_stays_refused_until_then(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes axes = heard_rate(false, 0, 60000);
 
@@ -112,7 +112,7 @@ static void test_who_was_refused_stays_refused_until_then(void **unused)
 
 static void test_a_cost_that_was_refused_says_nothing_of_smaller_ones(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit large = debit_of(50), small = debit_of(4);
     struct tg_axes axes = {.present = 1u << TG_AXIS_COST};
 
@@ -128,7 +128,7 @@ static void test_a_cost_that_was_refused_says_nothing_of_smaller_ones(void **unu
 
 static void test_keys_and_sets_are_told_apart(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_scope other = {.limits = 8, .key = "tenant", .key_bytes = 6};
     struct tg_debit debit = debit_of(1),
                     apart = {.scopes = &other, .n_scopes = 1, .cost = 1};
@@ -144,7 +144,7 @@ static void test_keys_and_sets_are_told_apart(void **unused)
 
 static void test_what_was_heard_of_limits_that_have_changed_since_is_forgotten(void **unused)
 {
-    struct recent *recent = recent_new(1);
+    struct recent *recent = recent_new(1, RECENT_ENTRIES);
     struct tg_debit debit = debit_of(1);
     struct tg_axes axes = heard_rate(false, 0, 60000);
 
@@ -181,7 +181,7 @@ static void test_a_refusal_for_the_rate_is_known_for_a_moment(void **unused)
 
     (void)unused;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct recent *recent = recent_new(1);
+        struct recent *recent = recent_new(1, RECENT_ENTRIES);
         struct tg_axes axes = heard_rate(rows[i].allowed, 0, rows[i].retry);
 
         recent_heard(recent, &debit, &axes, 1000);
