@@ -100,6 +100,28 @@ static void what_was_learned_is_not_read_without_memory(void **state)
     tg_bid_free(second);
 }
 
+/* At the first moment of all there is something to keep, too. */
+static void what_was_learned_at_once_is_kept(void **state)
+{
+    struct tg_bid_config config = config_of(TG_PRICES_ONLINE);
+    struct tg_policy *first = NULL, *second = NULL;
+    struct tg_call call;
+    (void)state;
+
+    tg_call_init(&call);
+    call.debit.cost = 10;
+    assert_int_equal(tg_bid_new(&config, &first, NULL), TG_OK);
+    assert_int_equal(tg_bid_new(&config, &second, NULL), TG_OK);
+    (void)first->worth(first, &call, 1, 0);
+    size_t n = tg_bid_save(first, NULL, 0);
+    char *bytes = malloc(n);
+    assert_true(bytes != NULL && tg_bid_save(first, bytes, n) == n);
+    assert_int_equal(tg_bid_load(second, bytes, n, 0), TG_OK);
+    free(bytes);
+    tg_bid_free(first);
+    tg_bid_free(second);
+}
+
 /* Only prices that move have learned something that is worth keeping. */
 static void prices_that_do_not_move_keep_nothing(void **state)
 {
@@ -146,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_gives_back_all_its_memory),
         cmocka_unit_test(what_was_learned_is_not_read_without_memory),
+        cmocka_unit_test(what_was_learned_at_once_is_kept),
         cmocka_unit_test(prices_that_do_not_move_keep_nothing),
         cmocka_unit_test(the_first_budget_that_is_wrong_is_named),
     };
