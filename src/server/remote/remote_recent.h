@@ -16,7 +16,7 @@
 
 struct recent;
 
-enum { RECENT_ENTRIES = 1024 }; /* of a worker */
+enum { RECENT_ENTRIES = 1024 }; /* a worker has so many */
 
 /* One entry at least. Null: no memory. */
 struct recent *recent_new(uint64_t seed, size_t entries);
