@@ -489,6 +489,52 @@ static void settings_have_a_most(void **state)
     free(body);
 }
 
+/* A call that began with a key before it was deleted. */
+static enum tg_err reserve_with(const char *key, tg_micro money, bool *admitted)
+{
+    struct spending_call call = {
+        .tenant = "team", .hint = SPENDING_TOP, .key = key, .money = money};
+    struct spending_ticket ticket = {.reservation = 0};
+    struct tg_money_answer answer;
+    tg_ms now = clock_now_ms(&kit.clock);
+
+    enum tg_err err = spending_reserve(kit.gateway->spending, &call, now, &ticket, &answer);
+    *admitted = err == TG_OK && ticket.reservation != 0;
+    if (*admitted)
+        spending_settle(kit.gateway->spending, &ticket, &(struct spending_use){.spent = money},
+                        now);
+    return err;
+}
+
+static void calls_of_a_key_that_was_deleted_spend_what_it_had(void **state)
+{
+    bool admitted;
+    (void)state;
+
+    expect(201, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"ci\",\"budgets\":[{\"usd\":1,\"per\":\"day\"}]}");
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/ci", NULL);
+    assert_int_equal(reserve_with("ci", 600000, &admitted), TG_OK);
+    assert_true(admitted);
+    assert_int_equal(reserve_with("ci", 600000, &admitted), TG_OK);
+    assert_false(admitted);
+    /* Made again it has spent that; two changes after it was deleted it spends nothing. */
+    expect(201, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"ci\",\"budgets\":[{\"usd\":1,\"per\":\"day\"}]}");
+    expect(200, "GET", "/api/v1/tenants/team", NULL);
+    expect_said("\"limit_micro_usd\":1000000,\"used_micro_usd\":600000");
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/ci", NULL);
+    expect(200, "POST", "/api/v1/reload", NULL);
+    assert_int_equal(reserve_with("ci", 1, &admitted), TG_ERR_UNKNOWN);
+    expect(201, "POST", "/api/v1/tenants/team/keys",
+           "{\"name\":\"ci\",\"budgets\":[{\"usd\":1,\"per\":\"day\"}]}");
+    assert_int_equal(reserve_with("ci", 400001, &admitted), TG_OK);
+    assert_false(admitted);
+    assert_int_equal(reserve_with("ci", 400000, &admitted), TG_OK);
+    assert_true(admitted);
+    expect(200, "DELETE", "/api/v1/tenants/team/keys/ci", NULL);
+}
+
 /* ---- top-ups ---- */
 
 static int64_t amount_of(const char *name, size_t budget)
@@ -984,6 +1030,7 @@ int main(void)
         TEST(a_key_is_said_once_and_works),
         TEST(a_key_has_what_the_request_gives_it),
         TEST(settings_that_are_wrong_name_the_field_and_its_place),
+        TEST(calls_of_a_key_that_was_deleted_spend_what_it_had),
         TEST(an_escaped_character_is_itself),
         TEST(settings_have_a_most),
         TEST(a_topup_raises_one_budget_until_it_is_taken_back),
