@@ -1,8 +1,8 @@
 /* soak.mjs - the adversary for as many calls as are asked for, honest agents, and victims.
  *
  * SOAK_CALLS    calls of the adversary; default 200,000, in rounds of ROUND, each with a seed of its own,
- *               in turn on limits in memory, in Redis, and in Redis with two gateways; each other round
- *               kills a gateway twice, the rest have one taken over twice
+ *               in turn on limits in memory, in Redis, and in Redis with two gateways, while a gateway is
+ *               killed, taken over from, or both
  * SOAK_SEED     the first round's seed; default: by chance, printed
  * SOAK_AGENTS   budgets in USD of honest agents; default 5,50,500
  * SOAK_VICTIM   calls of the victim beside each attack; default 2000
@@ -39,6 +39,9 @@ async function within(run) {
     }
 }
 
+/* What befalls gateways in one round. */
+const ENDS = [{ kills: 2 }, { takeovers: 2 }, { kills: 1 }, { kills: 1, takeovers: 2 }];
+
 async function adversary(provider) {
     const sum = { calls: 0, billed_calls: 0, cuts: 0, billed: 0, booked: 0, uncertain: 0, most: 0 };
     const wrong = [];
@@ -51,7 +54,7 @@ async function adversary(provider) {
                 seed: SEED + round,
                 calls: ROUND,
                 people: true,
-                ...(round % 2 ? { takeovers: 2 } : { kills: 2 }),
+                ...ENDS[round % ENDS.length],
                 budgets: BUDGETS,
                 parent: PARENT,
                 ...more,

@@ -53,6 +53,7 @@ for (const [what, where, redis, ends] of [
     ['two kills', 'limits in memory', false, { kills: 2 }],
     ['two kills', 'limits in Redis', true, { kills: 2 }],
     ['three takeovers', 'limits in memory', false, { takeovers: 3 }],
+    ['a kill between takeovers', 'limits in memory', false, { kills: 1, takeovers: 2 }],
 ])
     test(`${CALLS} calls at their worst and ${what}, ${where}: billed <= budget, charged = billed`, async (t) => {
         t.diagnostic(`seed ${SEED}`);

@@ -164,9 +164,9 @@ test('the new process is killed while the old one drains: what that settles is i
     assert.equal(total.calls, 2);
 });
 
-test('the new process is killed while the old one streams: the next holds what that has reserved', async (t) => {
+test('the new process is killed while the old one streams: the next ones hold what that has reserved', async (t) => {
     const { gateway, mock } = await world(t, {
-        script: { rules: [{ when: { stream: true }, do: { tokens: 40, pace: 50 } }] },
+        script: { rules: [{ when: { stream: true }, do: { tokens: 40, pace: 10 } }] },
         small: EXACT,
         tenant: { budgets: [{ usd: 0.00015, per: 'total' }] },
     });
@@ -175,9 +175,21 @@ test('the new process is killed while the old one streams: the next holds what t
     const old = await takeOver(t, gateway);
     await gateway.stop('SIGKILL');
     await gateway.begin();
-    assert.equal(old.over, undefined, 'the old process still has a stream');
-    const refused = await chat(gateway, { max_tokens: 50 });
-    assert.match(reason(refused), /^budget/);
+    const isHeld = async () => {
+        assert.equal(old.over, undefined, 'the old process still has a stream');
+        const refused = await chat(gateway, { max_tokens: 50 });
+        assert.match(reason(refused), /^budget/);
+    };
+    await isHeld();
+    /* This one is taken over from in turn, ends, and the one after it is killed. */
+    const second = await takeOver(t, gateway);
+    await isHeld();
+    await second.ended;
+    await isHeld();
+    await takeOver(t, gateway);
+    await gateway.stop('SIGKILL');
+    await gateway.begin();
+    await isHeld();
     assert.equal((await stream).status, 200);
     await old.ended;
     await until('what was not used is free', async () => (await chat(gateway, { max_tokens: 32 })).status === 200);

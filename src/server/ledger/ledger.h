@@ -60,8 +60,7 @@ struct ledger_config {
                          16384. A journal that exists keeps the number it was made with. */
     int busy_ms;      /* how long to wait for another program's lock; default 1000 */
     int lock_fd;      /* the lock of the process that is being taken over, borrowed; -1, the
-                         default: it is taken. Then nobody tells of what other processes, which
-                         finish their calls, have in flight: that is read, too */
+                         default: it is taken */
 };
 
 void ledger_config_init(struct ledger_config *config);

@@ -15,7 +15,6 @@ struct ledger {
     uint64_t raised; /* the entries of the journal begin after this; 0: they go on */
     struct ledger_other *others; /* journals of other processes, as far as they were read */
     size_t n_others;
-    bool alone;                   /* nobody tells what other processes have in flight */
     _Atomic uint64_t left_behind; /* journals of dead processes that were moved since the start */
     tg_ms detail;
 

@@ -415,7 +415,7 @@ static bool read_other(struct ledger *ledger, struct ledger_journal_row row, boo
     if (!journal_map_view(&journal, name, ledger->db.token, problem))
         return false;
     ledger->n_others++;
-    bool done = !ledger->alone || read_open(other, &journal);
+    bool done = read_open(other, &journal);
     while (done) {
         done = array_reserve(&other->records, &other->max, other->n + 1);
         if (!done ||

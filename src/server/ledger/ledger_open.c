@@ -155,7 +155,6 @@ static struct ledger *ledger_alloc(const struct ledger_config *config, struct tg
     ledger->path = strdup(config->path);
     ledger->journal_path = with_suffix(config->path, ".spend");
     ledger->detail = config->detail;
-    ledger->alone = config->lock_fd < 0;
     pthread_mutex_init(&ledger->db_lock, NULL);
     pthread_mutex_init(&ledger->state_lock, NULL);
     pthread_condattr_init(&attributes);

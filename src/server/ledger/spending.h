@@ -172,7 +172,8 @@ void spending_follow(struct spending *spending, spending_follow_fn *fn, void *co
 void spending_adopt(struct spending *spending, uint64_t source, const struct spending_event *event,
                     tg_ms now);
 
-/* Nothing more will come of that process: what was not settled is forgotten. Returns how many. */
+/* Nothing more will come of that process, and budgets have been read again: what was not settled is
+ * forgotten here, and by who follows once this process has ended. Returns how many. */
 size_t spending_disown(struct spending *spending, uint64_t source);
 
 /* How budgets are shared from here on: with so many processes that went before, and with one that

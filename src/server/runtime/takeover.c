@@ -55,6 +55,7 @@ struct predecessor {
     uint64_t source;  /* what its calls are known by */
     uint32_t journal; /* where they are settled */
     uint32_t leave;   /* how many share budgets with this one: it, and those before it */
+    tg_ms failed_at;  /* it was over, and budgets could not be read again; 0: no */
     struct takeover_state *state;
     struct net_poll *poll;
     struct takeover_frame in;
@@ -305,24 +306,83 @@ static void predecessor_free(struct predecessor *predecessor)
         control->predecessor_ended(control->predecessor_arg);
 }
 
-static void read_budgets_again(struct control *control)
+static bool read_budgets_again(struct control *control)
 {
     uint64_t left = ledger_left_behind(control->gateway->ledger);
     struct tg_problem problem;
 
-    if (generation_read_budgets(control->generation, control_now(control), &problem))
+    if (generation_read_budgets(control->generation, control_now(control), &problem)) {
         control->gateway->left_behind = left;
-    else
-        log_step(control, "budgets could not be read again: %s", problem.text);
+        return true;
+    }
+    log_step(control, "budgets could not be read again: %s", problem.text);
+    return false;
 }
 
-/* What it had in flight is settled, or in the ledger as it was reserved. */
+static void adopt_open(void *context, const struct ledger_entry *entry)
+{
+    const struct predecessor *orphan = context;
+    struct gateway *gateway = orphan->control->gateway;
+    const struct spending_event event = {.kind = SPENDING_SENT,
+                                         .call = entry->call,
+                                         .tenant = entry->tenant,
+                                         .user = entry->user,
+                                         .micro = entry->micro,
+                                         .reserved_at = entry->reserved_at};
+
+    spending_adopt(gateway->spending, orphan->source, &event, clock_now_ms(&gateway->clock));
+}
+
+static bool is_predecessor(const struct control *control, uint32_t journal)
+{
+    const struct predecessor *at;
+
+    LIST_FOREACH(at, &control->predecessors, link)
+        if (at->journal == journal)
+            return true;
+    return false;
+}
+
+/* Processes whose successor has died, as the ledger was when budgets were read last: nobody tells
+ * of what they settle, so what they have in flight is held until they have ended. */
+static bool join_orphans(struct control *control)
+{
+    uint32_t journals[ORPHANS_MAX];
+    struct ledger *ledger = control->gateway->ledger;
+    size_t n = ledger != NULL ? ledger_get_others(ledger, journals, ORPHANS_MAX) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (is_predecessor(control, journals[i]))
+            continue;
+        struct predecessor *orphan = calloc(1, sizeof *orphan);
+        if (orphan == NULL)
+            return false;
+        *orphan = (struct predecessor){.control = control,
+                                       .fd = -1,
+                                       .journal = journals[i],
+                                       .source = UINT64_MAX - journals[i],
+                                       .leave = 1};
+        ledger_each_open_of(ledger, journals[i], adopt_open, orphan);
+        LIST_INSERT_HEAD(&control->predecessors, orphan, link);
+        atomic_fetch_add(&control->gateway->predecessors, 1);
+    }
+    (void)takeover_share_budgets(control);
+    return true;
+}
+
+/* What it had in flight is settled, or in the ledger as it was reserved; what it held for those
+ * that it had taken over from, and that still live, is held for them. Who serves in the place of
+ * this one holds all that until this one has ended. */
 static void predecessor_over(struct predecessor *predecessor)
 {
     struct control *control = predecessor->control;
     struct tg_problem problem;
 
-    read_budgets_again(control);
+    if (!handover_is_retired(control->handover) &&
+        !(read_budgets_again(control) && join_orphans(control))) {
+        predecessor->failed_at = control_now(control);
+        return;
+    }
     /* What it made at providers in the meantime belongs to the same tenants here. */
     if (!object_owners_load(control->gateway->owners, control->gateway->ledger,
                             clock_wall_of(&control->gateway->clock, control_now(control)),
@@ -403,7 +463,7 @@ static void read_what_was_left(struct control *control, tg_ms now)
         now - gateway->left_tried_at < AGAIN_MS || !reload_may_try(control->reload))
         return;
     gateway->left_tried_at = now;
-    read_budgets_again(control);
+    (void)read_budgets_again(control);
 }
 
 void takeover_tick(struct control *control)
@@ -413,7 +473,7 @@ void takeover_tick(struct control *control)
 
     for (at = LIST_FIRST(&control->predecessors); at != NULL; at = next) {
         next = LIST_NEXT(at, link);
-        if (is_over(at))
+        if ((at->failed_at == 0 || now - at->failed_at >= AGAIN_MS) && is_over(at))
             predecessor_over(at);
     }
     read_what_was_left(control, now);
@@ -553,45 +613,6 @@ static uint32_t told_before(const struct takeover_frame *retired)
     if (retired->n >= sizeof before)
         memcpy(&before, retired->payload, sizeof before);
     return before;
-}
-
-static void adopt_open(void *context, const struct ledger_entry *entry)
-{
-    const struct predecessor *orphan = context;
-    struct gateway *gateway = orphan->control->gateway;
-    const struct spending_event event = {.kind = SPENDING_SENT,
-                                         .call = entry->call,
-                                         .tenant = entry->tenant,
-                                         .user = entry->user,
-                                         .micro = entry->micro,
-                                         .reserved_at = entry->reserved_at};
-
-    spending_adopt(gateway->spending, orphan->source, &event, clock_now_ms(&gateway->clock));
-}
-
-/* Processes whose successor has died: nobody tells of what they settle, so what they have in flight
- * is held until they have ended. */
-static bool join_orphans(struct control *control)
-{
-    uint32_t journals[ORPHANS_MAX];
-    struct ledger *ledger = control->gateway->ledger;
-    size_t n = ledger != NULL ? ledger_get_others(ledger, journals, ORPHANS_MAX) : 0;
-
-    for (size_t i = 0; i < n; i++) {
-        struct predecessor *orphan = calloc(1, sizeof *orphan);
-        if (orphan == NULL)
-            return false;
-        *orphan = (struct predecessor){.control = control,
-                                       .fd = -1,
-                                       .journal = journals[i],
-                                       .source = UINT64_MAX - journals[i],
-                                       .leave = 1};
-        ledger_each_open_of(ledger, journals[i], adopt_open, orphan);
-        LIST_INSERT_HEAD(&control->predecessors, orphan, link);
-        atomic_fetch_add(&control->gateway->predecessors, 1);
-    }
-    (void)takeover_share_budgets(control);
-    return true;
 }
 
 bool takeover_serve(struct takeover *takeover, struct control *control, struct tg_problem *problem)
