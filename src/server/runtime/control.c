@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -204,11 +205,15 @@ bool control_listen(struct control *control, const char *name, const char *addre
                                        TAKEOVER_SOCKETS_MAX);
     options.borrowed = options.n_sockets > 0;
     options.held = control->gateway->inherited != NULL;
-    if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK)
+    own->address = strdup(address);
+    if (own->address == NULL)
+        return problem_fail(problem, "cannot listen on %s: no memory", address);
+    if (http_listen(control->loop, address, &options, &own->listener, problem) != TG_OK) {
+        free(own->address);
         return false;
+    }
     own->is_tls = tls != NULL;
     own->name = name;
-    own->address = address;
     control->n_listeners++;
     return true;
 }
@@ -230,8 +235,11 @@ void control_hold(struct control *control, bool held)
 
 void control_close_listeners(struct control *control)
 {
-    while (control->n_listeners > 0)
-        http_listener_free(control->listeners[--control->n_listeners].listener);
+    while (control->n_listeners > 0) {
+        const struct control_listener *own = &control->listeners[--control->n_listeners];
+        http_listener_free(own->listener);
+        free(own->address);
+    }
 }
 
 static bool start_services(struct control *control, struct tg_problem *problem)

@@ -33,8 +33,8 @@ struct worker;
 
 /* A listener of a service on the control thread. */
 struct control_listener {
-    const char *name;    /* "admin"; static */
-    const char *address; /* in the first generation */
+    const char *name; /* "admin"; static */
+    char *address;    /* as it was configured at the start; generations come and go */
     struct http_listener *listener;
     bool is_tls; /* it shows the certificate of listen.admin_tls */
 };
