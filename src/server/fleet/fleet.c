@@ -132,6 +132,8 @@ static bool read_report(struct fleet *fleet, struct slice text, struct fleet_rep
             report->version = value.integer;
         else if (value.kind == JSON_INTEGER && json_text_is(key, "since"))
             report->since = value.integer;
+        else if (value.kind == JSON_INTEGER && json_text_is(key, "processes") && value.integer > 1)
+            report->processes = value.integer;
         else if (value.kind == JSON_BOOL && json_text_is(key, "answers"))
             report->answers = value.boolean;
     }
@@ -157,7 +159,7 @@ static void report_answered(struct redis_ask *ask, const struct redisReply *repl
         struct fleet_report *report = &fleet->reports[fleet->n_reports];
         struct slice id = redis_reply_text(redis_reply_at(reply, i));
         *report = (struct fleet_report){
-            .silent = now - redis_reply_integer(redis_reply_at(reply, i + 1), now)};
+            .processes = 1, .silent = now - redis_reply_integer(redis_reply_at(reply, i + 1), now)};
         snprintf(report->id, sizeof report->id, "%.*s", (int)id.n, id.n > 0 ? id.at : "");
         fleet->n_reports +=
             read_report(fleet, redis_reply_text(redis_reply_at(reply, i + 2)), report);
@@ -184,6 +186,7 @@ static void send_report(struct fleet *fleet, tg_ms now)
     json_member_number(&out, "since", fleet->since);
     json_member_text(&out, "problem", fleet->problem);
     json_member_flag(&out, "answers", true);
+    json_member_number(&out, "processes", fleet->processes);
     json_write_object_end(&out);
     const struct slice args[] = {slice_of(fleet->id),
                                  {out.text.bytes, out.text.size},
@@ -195,6 +198,15 @@ static void send_report(struct fleet *fleet, tg_ms now)
                    3);
     }
     json_writer_fini(&out);
+}
+
+void fleet_set_processes(struct fleet *fleet, int64_t processes)
+{
+    assert(processes >= 1);
+    if (processes == fleet->processes)
+        return;
+    fleet->processes = processes;
+    fleet->report_at = 0;
 }
 
 /* ---- whether it may forget ---- */
@@ -282,6 +294,7 @@ enum tg_err fleet_new(const struct fleet_options *options, struct fleet **made)
     fleet->answered_at = net_loop_now(options->loop);
     fleet->reader = json_reader_new();
     snprintf(fleet->id, sizeof fleet->id, "%s", options->id);
+    fleet->processes = 1;
     snprintf(fleet->process, sizeof fleet->process, "%s.%.20s", options->id, options->process);
     snprintf(fleet->name, sizeof fleet->name, "%s", options->name);
     snprintf(fleet->program, sizeof fleet->program, "%s", options->program);

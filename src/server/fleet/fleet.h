@@ -67,9 +67,10 @@ struct fleet_report {
     char id[40], name[FLEET_NAME_MAX], program[24], state[24];
     char epoch[LEDGER_FLEET_ID + 1];
     int64_t version;
-    tg_ms since;  /* wall clock: when it came to that version */
-    tg_ms silent; /* for how long it had not been heard of */
-    bool answers; /* its program answers questions (fleet_question.h) */
+    tg_ms since;       /* wall clock: when it came to that version */
+    tg_ms silent;      /* for how long it had not been heard of */
+    bool answers;      /* its program answers questions (fleet_question.h) */
+    int64_t processes; /* that answer for it: more than one while one takes over from another */
     char problem[200];
 };
 
@@ -94,6 +95,9 @@ struct redis *fleet_redis(const struct fleet *fleet);
 
 /* Good until the next turn of the loop. */
 void fleet_get_view(const struct fleet *fleet, struct fleet_view *view);
+
+/* So many processes answer for this gateway, this one included. */
+void fleet_set_processes(struct fleet *fleet, int64_t processes);
 
 /* ---- The copy ---- */
 

@@ -29,6 +29,7 @@ struct fleet {
     void (*behind)(void *context);
     void (*changed)(void *context);
     void *context;
+    int64_t processes;
     bool ended;
 
     /* What is known. */

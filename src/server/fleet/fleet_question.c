@@ -96,18 +96,22 @@ static void finish(struct fleet_question *question, bool away, bool busy)
         fleet_question_free(question);
 }
 
-/* Gateways that are expected to answer, and have not. */
-static size_t count_missing(const struct fleet_question *question)
+/* Processes of gateways that are expected to answer, and have not; this one is none of them. */
+static int64_t count_missing(const struct fleet_question *question)
 {
     const struct fleet *fleet = question->fleet;
-    size_t missing = 0;
+    int64_t missing = 0;
 
     for (size_t i = 0; i < fleet->n_reports; i++) {
         const struct fleet_report *report = &fleet->reports[i];
-        bool has = !fleet_can_answer(report) || strcmp(report->id, fleet->id) == 0;
-        for (size_t k = 0; k < question->n && !has; k++)
-            has = strcmp(question->list[k].id, report->id) == 0;
-        missing += !has;
+        int64_t wanted = report->processes;
+        if (strcmp(report->id, fleet->id) == 0)
+            wanted = fleet->processes - 1;
+        else if (!fleet_can_answer(report))
+            wanted = 0;
+        for (size_t k = 0; k < question->n && wanted > 0; k++)
+            wanted -= strcmp(question->list[k].id, report->id) == 0;
+        missing += wanted;
     }
     return missing;
 }

@@ -21,6 +21,7 @@
 #include "io/net/fd_poll.h"
 #include "lib/core/array.h"
 #include "lib/core/problem.h"
+#include "server/fleet/fleet.h"
 #include "server/ledger/spending.h"
 #include "server/obs/log.h"
 #include "server/remote/remote.h"
@@ -68,15 +69,23 @@ struct predecessor {
 
 /* ---- budgets ---- */
 
-/* With a remote store that has the last word on them there is nothing to share. */
-uint32_t takeover_share_budgets(struct control *control)
+/* Processes that this one has taken over from, and theirs, as far as they have not ended. */
+static uint32_t count_before(const struct control *control)
 {
-    struct gateway *gateway = control->gateway;
     const struct predecessor *at;
     uint32_t before = 0;
 
     LIST_FOREACH(at, &control->predecessors, link)
         before += at->leave;
+    return before;
+}
+
+/* With a remote store that has the last word on them there is nothing to share. */
+uint32_t takeover_share_budgets(struct control *control)
+{
+    struct gateway *gateway = control->gateway;
+    uint32_t before = count_before(control);
+
     if (gateway->remote == NULL)
         spending_part(gateway->spending, before, handover_has_passed(control->handover));
     return before;
@@ -477,6 +486,9 @@ void takeover_tick(struct control *control)
             predecessor_over(at);
     }
     read_what_was_left(control, now);
+    if (control->gateway->fleet != NULL)
+        fleet_set_processes(control->gateway->fleet,
+                            1 + count_before(control) + handover_has_passed(control->handover));
     if (control->shares_ledger && now - control->shared_at >= SHARE_MS)
         share_ledger(control, now);
 }
