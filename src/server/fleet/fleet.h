@@ -70,7 +70,7 @@ struct fleet_report {
     tg_ms since;       /* wall clock: when it came to that version */
     tg_ms silent;      /* for how long it had not been heard of */
     bool answers;      /* its program answers questions (fleet_question.h) */
-    int64_t processes; /* that answer for it: more than one while one takes over from another */
+    int64_t processes; /* how many answer for it: more than one during a takeover */
     char problem[200];
 };
 

@@ -18,9 +18,10 @@
  *     <prefix>:fleet:{fleet}:answers:HASH    process -> its answer; HASH is of what was asked
  *
  * A process is named LEDGER.PROCESS, so that two that share a ledger for a moment, one taking over
- * from the other, both answer, and are waited for: its report says how many they are. Nothing is kept for longer than five seconds. An answer says
- * something of the moment at which it was made, after the question was asked. Whoever does not
- * answer is waited for a second at most.
+ * from the other, both answer, and are waited for: the report of their gateway says how many they
+ * are. Nothing is kept for longer than five seconds. An answer says something of the moment at
+ * which it was made, after the question was asked. Whoever does not answer is waited for a second
+ * at most.
  *
  * Everything here belongs to the thread of the loop, and has nothing to do with calls.
  */

@@ -34,7 +34,7 @@ struct worker;
 /* A listener of a service on the control thread. */
 struct control_listener {
     const char *name; /* "admin"; static */
-    char *address;    /* as it was configured at the start; generations come and go */
+    char *address;    /* its own: generations come and go */
     struct http_listener *listener;
     bool is_tls; /* it shows the certificate of listen.admin_tls */
 };
