@@ -72,13 +72,14 @@ static int64_t quotient_up(int64_t a, int64_t b)
 /* ---- Images ---------------------------------------------------------------------------------- */
 
 /* Fits into 2048 x 2048, then scales the shorter side to 768, up or down: documents say so, though
- * small images are seen to stay small. In whole numbers, rounded up. */
+ * small images are seen to stay small. The shorter side is rounded down: then the longer one is no
+ * less than by any way of rounding. */
 static int64_t tiles_of(int64_t width, int64_t height)
 {
     int64_t longer = num_max(width, height), shorter = num_min(width, height);
 
     if (longer > 2048) {
-        shorter = num_max(1, quotient_up(shorter * 2048, longer));
+        shorter = num_max(1, shorter * 2048 / longer);
         longer = 2048;
     }
     longer = quotient_up(longer * 768, shorter);

@@ -420,6 +420,7 @@ static void rules_of_images_are_those_of_the_documents(void **state)
         {&tiles, {1024, 1024, ASK_DETAIL_NONE, 1}, 765},
         {&tiles, {1024, 1024, ASK_DETAIL_LOW, 1}, 85},
         {&tiles, {2048, 4096, ASK_DETAIL_HIGH, 1}, 1105},
+        {&tiles, {8596, 4296, ASK_DETAIL_HIGH, 1}, 1445}, /* 1536.7 wide in the end: 4 tiles */
         {&tiles, {20000, 1, ASK_DETAIL_HIGH, 1}, 1445},
         {&claude, {200, 200, ASK_DETAIL_NONE, 1}, 64},
         {&claude, {1000, 1000, ASK_DETAIL_NONE, 1}, 1296},
