@@ -14,6 +14,7 @@
 #include "io/text/json_write.h"
 #include "lib/core/array.h"
 #include "lib/core/container_of.h"
+#include "lib/core/num.h"
 #include "server/fleet/fleet_internal.h"
 
 enum { LOOK_MS = 100, SILENT_MS = 1000, REPORT_MS = 1000, POLICY_MS = 5000, AGAIN_MS = 10000 };
@@ -104,6 +105,8 @@ static void ask_head(struct fleet *fleet)
 
 /* ---- reports ---- */
 
+enum { PROCESSES_MAX = 64 }; /* a report may say anything */
+
 static void copy_member(char *place, size_t room, struct json_text text)
 {
     snprintf(place, room, "%.*s", (int)(text.size < room ? text.size : room - 1), text.bytes);
@@ -133,7 +136,7 @@ static bool read_report(struct fleet *fleet, struct slice text, struct fleet_rep
         else if (value.kind == JSON_INTEGER && json_text_is(key, "since"))
             report->since = value.integer;
         else if (value.kind == JSON_INTEGER && json_text_is(key, "processes") && value.integer > 1)
-            report->processes = value.integer;
+            report->processes = num_min(value.integer, PROCESSES_MAX);
         else if (value.kind == JSON_BOOL && json_text_is(key, "answers"))
             report->answers = value.boolean;
     }
